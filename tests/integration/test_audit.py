@@ -1,4 +1,4 @@
-"""`chaos audit` as a user calls it: on a real broker's topics, on folders, and where things end badly."""
+"""`chaos audit topics` as a user calls it: on a real broker's topics, on folders, and where things end badly."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def written(system, lost=(), again=()):
 def audit(tmp_path, *words):
     """Exit code, what was printed, and the report if there is one."""
     path = tmp_path / "report.json"
-    argv = [CHAOS, "audit", "--model", "square", "--json", str(path), "--spark-master", "local[2]"]
+    argv = [CHAOS, "audit", "topics", "--model", "square", "--json", str(path), "--spark-master", "local[2]"]
     done = subprocess.run([*argv, *words], capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stdout, json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -157,7 +157,7 @@ def test_several_topics(system, tmp_path):
     assert (same[0], counts(same[2])) == (1, {"duplicates": 0, "gaps": 1, "ordering": 0, "values": 0})
     gaps = next(finding for finding in same[2]["findings"] if finding["verifier"] == "gaps")
     assert gaps["examples"][0]["detail"].startswith(f"lost: in {names[3]}: its input is at partition ")
-    assert (few[0], few[1].startswith("chaos audit: 2 of --source and 1 of --sink: ")) == (2, True)
+    assert (few[0], few[1].startswith("chaos audit topics: 2 of --source and 1 of --sink: ")) == (2, True)
 
 
 @pytest.mark.nightly
@@ -275,7 +275,7 @@ def test_a_landing_that_cannot_be(system, chaos_session):
 def at_work(system, path, scratch):
     """An audit, and its JVM, that have put files there."""
     scratch.mkdir()
-    argv = [CHAOS, "audit", "--model", "square", "--json", str(path), *topics(system)]
+    argv = [CHAOS, "audit", "topics", "--model", "square", "--json", str(path), *topics(system)]
     env = os.environ | {"TMPDIR": str(scratch)}
     with (
         written(system),
@@ -309,7 +309,7 @@ def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
     for side in ("source", "sink"):
         (logs / side).mkdir(parents=True)
         (logs / side / "part-0.parquet").write_bytes(b"not looked at")
-    argv = [CHAOS, "audit", "--landed", str(logs), "--model", "identity", "--json", str(tmp_path / "report.json")]
+    argv = [CHAOS, "audit", "topics", "--landed", str(logs), "--model", "identity", "--json", str(tmp_path / "report.json")]
     env = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
         jvm = jvm_of(process, scratch)

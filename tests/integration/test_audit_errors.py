@@ -42,7 +42,12 @@ def audited(tmp_path, *words):
     """The exit code, the report, the lines that are shown, and those of standard error."""
     (tmp_path / "own_models.py").write_text(MODELS, encoding="utf-8")
     done = subprocess.run(
-        [CHAOS, "audit", *words, "--json", "-"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
+        [CHAOS, "audit", "topics", *words, "--json", "-"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     said = done.stderr.splitlines()
     assert "Traceback" not in done.stderr
@@ -119,7 +124,7 @@ def test_standard_output_decides_nothing(tmp_path, stdout):
     """The report is there, and the exit code is that of the verdict: INVALID here."""
     land(tmp_path / "logs", NUMBERS)
     report = tmp_path / "report.json"
-    argv = [CHAOS, "audit", "--landed", "logs", "--model", "identity", "--json", str(report)]
+    argv = [CHAOS, "audit", "topics", "--landed", "logs", "--model", "identity", "--json", str(report)]
     reader, writer = os.pipe()
     os.close(reader)
     try:

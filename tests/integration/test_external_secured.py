@@ -25,8 +25,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from chaos.audit import command
 from chaos.audit.logs import fix
+from chaos.audit.topics import OfTopics
+from chaos.audit.where import Where
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Kafka
 from chaos.common import clock
@@ -218,22 +219,21 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path, monkeypatch)
     }
     assert [one["id"] for one in found["duplicates"]["examples"]] == ["39"]
     assert PASSWORDS["alice"] not in text
-    code, followed, text = audited(cluster, tmp_path, *topics, "row", "--follow", "--for", "1s")
+    code, followed, text = audited(cluster, tmp_path, *topics, "row", "--for", "1s", way="follow")
     assert (code, {name: one["count"] for name, one in followed.items()}) == (
         1,
         {name: one["count"] for name, one in found.items()},
     )
     assert PASSWORDS["alice"] not in text
-    asked = command.Request(
-        "", "", (topics[0],), (topics[1],), "", "identity", "key", "", "", external=str(declaration(cluster))
-    )
+    where = Where(external=str(declaration(cluster)))
+    asked = OfTopics(where, (topics[0],), (topics[1],), model="identity", identity="key")
     monkeypatch.setenv("EXTERNAL_PASSWORD", PASSWORDS["alice"])
-    assert fix(command.topics_of(asked)).compacted == {}
+    assert fix(asked.topics).compacted == {}
     who, what = "User:alice", (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY)
     denied = AclBinding(ResourceType.TOPIC, topics[0], ResourcePatternType.LITERAL, who, "*", *what)
     for future in admin.create_acls([denied]).values():
         future.result(300)
-    told = clock.wait_until(lambda: fix(command.topics_of(asked)).compacted, within_s=60, reason="the right to be taken away")
+    told = clock.wait_until(lambda: fix(asked.topics).compacted, within_s=60, reason="the right to be taken away")
     assert set(told) == {"source"}
     assert told["source"].startswith("may be compacted (we may not read its cleanup.policy: ")
     for future in admin.delete_topics(topics).values():
@@ -293,7 +293,7 @@ def test_transactions_of_a_secured_cluster_are_audited(cluster, tmp_path):
         argv = [
             str(Path(sys.executable).with_name("chaos")),
             "audit",
-            "--transactions",
+            "transactions",
             *words,
             "--json",
             str(tmp_path / "r.json"),
@@ -316,12 +316,12 @@ def test_transactions_of_a_secured_cluster_are_audited(cluster, tmp_path):
         future.result(300)
 
 
-def audited(cluster, tmp_path, source, sink, identity, *more):
+def audited(cluster, tmp_path, source, sink, identity, *more, way="topics"):
     """Exit code, findings by verifier, and what was printed."""
     report = tmp_path / "report.json"
-    words = ("--external", str(declaration(cluster)), "--source", source, "--sink", sink, "--spark-master", "local[2]")
-    chaos = str(Path(sys.executable).with_name("chaos"))
-    argv = [chaos, "audit", "--model", "identity", "--json", str(report), *words, "--identity", identity, *more]
+    what = ("--external", str(declaration(cluster)), "--source", source, "--sink", sink, "--model", "identity")
+    by = ("--identity", identity, *(("--spark-master", "local[2]") if way == "topics" else ()))
+    argv = [str(Path(sys.executable).with_name("chaos")), "audit", way, *what, *by, "--json", str(report), *more]
     environment = {**os.environ, "EXTERNAL_PASSWORD": PASSWORDS["alice"]}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False, env=environment)
     found = {finding["verifier"]: finding for finding in json.loads(report.read_text(encoding="utf-8"))["findings"]}

@@ -1,4 +1,4 @@
-"""`chaos audit --follow` of real topics: what it says while they grow, and that it says in the end what an audit says."""
+"""`chaos audit follow` of real topics: what it says while they grow, and that it says in the end what an audit says."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def following(system, folder, *words, topics=(SOURCE, SINK)):
 
 def follow_words(system, folder, *words, topics=(SOURCE, SINK)):
     """The command."""
-    argv = [CHAOS, "audit", "--follow", "--bootstrap", system.kafka.bootstrap, "--source", topics[0], "--sink", topics[1]]
+    argv = [CHAOS, "audit", "follow", "--bootstrap", system.kafka.bootstrap, "--source", topics[0], "--sink", topics[1]]
     return [*argv, "--every", "0.5s", "--metrics", "127.0.0.1:0", "--json", str(folder / "follow.json"), *words]
 
 
@@ -103,7 +103,7 @@ def audited(system, folder, *words, topics=(SOURCE, SINK)):
     """Exit code and counts of an audit of the same topics."""
     path = folder / "audit.json"
     both = ("--source", topics[0], "--sink", topics[1])
-    argv = [CHAOS, "audit", "--bootstrap", system.kafka.bootstrap, *both, "--json", str(path)]
+    argv = [CHAOS, "audit", "topics", "--bootstrap", system.kafka.bootstrap, *both, "--json", str(path)]
     done = subprocess.run(
         [*argv, "--spark-master", "local[2]", *words], capture_output=True, text=True, timeout=600, check=False
     )

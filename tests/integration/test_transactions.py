@@ -101,7 +101,7 @@ def copier(kafka, request):
 def audit(kafka, tmp_path, group, *words):
     """Exit code, what was printed, and the finding if there is one."""
     path = tmp_path / "report.json"
-    argv = [CHAOS, "audit", "--transactions", "--bootstrap", kafka.bootstrap, "--group", group, "--json", str(path), *words]
+    argv = [CHAOS, "audit", "transactions", "--bootstrap", kafka.bootstrap, "--group", group, "--json", str(path), *words]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     found = json.loads(path.read_text(encoding="utf-8"))["findings"] if path.exists() else ()
     return done.returncode, done.stdout + done.stderr, next(iter(found), None)
@@ -119,7 +119,7 @@ def test_a_sound_copier_is_valid(kafka, copier, tmp_path):
     assert code == 0, said
     assert (finding["verdict"], finding["checked"], finding["note"]) == ("VALID", 6, "")
     assert finding["counts"]["aborted"] == 3
-    argv = [CHAOS, "audit", "--transactions", *ONE_EACH, "--landed", str(tmp_path / "logs"), "--json", str(tmp_path / "again")]
+    argv = [CHAOS, "audit", "transactions", *ONE_EACH, "--landed", str(tmp_path / "logs"), "--json", str(tmp_path / "again")]
     assert subprocess.run(argv, capture_output=True, timeout=600, check=False).returncode == 0
     assert json.loads((tmp_path / "again").read_text(encoding="utf-8"))["findings"] == [finding]
 
@@ -168,7 +168,7 @@ def test_a_group_that_cannot_be_asked_is_refused_in_one_line(kafka, tmp_path):
     unknown = audit(kafka, tmp_path, f"{GROUP}-nobody")
 
     why = f"the group '{GROUP}-plain' commits its positions outside of transactions: it cannot be asked"
-    assert plain == (2, f"chaos audit: {why}; audit it with --source and --sink\n", None)
+    assert plain == (2, f"chaos audit transactions: {why}; compare its topics with chaos audit topics\n", None)
     assert unknown[0] == 2
     assert f"the group '{GROUP}-nobody' never committed a position at " in unknown[1]
 
@@ -296,7 +296,6 @@ def test_runs_with_faults_are_judged_as_their_model_judges_them(name, chaos_sess
         assert ": 200 rows were committed, and no position was sent" in finding.examples[0].detail
     place = Path(report.run_dir, "evidence", "transactions")
     words = (
-        "--transactions",
         "--landed",
         str(place),
         "--rows-per-record",
@@ -304,5 +303,5 @@ def test_runs_with_faults_are_judged_as_their_model_judges_them(name, chaos_sess
         "--json",
         str(Path(report.run_dir, "audit.json")),
     )
-    said = subprocess.run([CHAOS, "audit", *words], capture_output=True, text=True, timeout=600, check=False)
+    said = subprocess.run([CHAOS, "audit", "transactions", *words], capture_output=True, text=True, timeout=600, check=False)
     assert said.returncode == (1 if RUNS[name] else 0), said.stdout

@@ -155,7 +155,10 @@ def test_scenarios_are_collected_when_they_are_asked_for(run):
         ("plan", "first"),
         ("faults", "kill_broker"),
         ("schema", "scenarios.yaml"),
-        ("audit --help", "--sink"),
+        ("audit --help", "transactions"),
+        ("audit topics --help", "--expected-sql"),
+        ("audit transactions --help", "--shared-sink"),
+        ("audit follow --help", "--overdue"),
     ],
 )
 def test_the_commands_work(run, command, shows):

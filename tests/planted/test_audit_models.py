@@ -1,4 +1,4 @@
-"""`chaos audit --expected-sql`: what a query demands of the logs of others; customers recur as keys."""
+"""`chaos audit topics --expected-sql`: what a query demands of the logs of others; customers recur as keys."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The options of `chaos audit`, its report and messages; its findings are tested with Spark in tests/planted/test_audit.py."""
+"""The options of `chaos audit topics`, and the report and the messages of every audit.
+
+What an audit finds is tested with Spark in tests/planted/test_audit.py.
+"""
 
 import json
 import socket
@@ -12,16 +15,19 @@ from typer.testing import CliRunner
 
 from chaos.audit import command, logs
 from chaos.audit import identity as audit_identity
-from chaos.audit.command import Audit, Request
+from chaos.audit.command import Audit
+from chaos.audit.follow.command import OfFollowing
 from chaos.audit.logs import AuditUsageError, Topics
+from chaos.audit.topics import OfTopics, require_master
+from chaos.audit.transactions import OfTransactions
+from chaos.audit.where import Where
 from chaos.cli import main
 from chaos.common.errors import InconclusiveError
 from chaos.report.summary import as_text
 from verifiers.base import Example, Finding, Verdict
 
-REPORT = Path("report.json")
-LANDED = Request("logs", "", (), (), "", "square", "dense-key", "local[2]", "")
-TOPICS = replace(LANDED, landed="", bootstrap="127.0.0.1:9", source=("in",), sink=("out",))
+LANDED = OfTopics(Where(landed="logs"), model="square", master="local[2]")
+TOPICS = replace(LANDED, where=Where("127.0.0.1:9"), source=("in",), sink=("out",))
 WRONG = Finding(
     "values",
     "sink",
@@ -35,54 +41,55 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
 
 
 @pytest.mark.parametrize(
-    ("asked", "report", "message"),
+    ("asked", "message"),
     [
-        (replace(LANDED, bootstrap="h:1", group="g"), REPORT, "--landed and --bootstrap, --group: either folders or topics"),
-        (replace(LANDED, landed=""), REPORT, "missing: --bootstrap, --source, --sink; or --landed for folders"),
-        (replace(TOPICS, sink=()), REPORT, "missing: --sink"),
-        (replace(TOPICS, external="e.yaml"), REPORT, "--external and --bootstrap: the addresses are in e.yaml"),
-        (replace(LANDED, external="e.yaml"), REPORT, "--landed and --external: either folders or topics"),
-        (replace(LANDED, identity="header:trace"), REPORT, "--identity header:NAME needs topics: headers are not landed"),
-        (replace(LANDED, model=""), REPORT, "missing: --model, or --expected-sql: what is right"),
-        (replace(LANDED, expected="SELECT 1"), REPORT, "--model and --expected-sql: both say what is right; leave one out"),
-        (replace(LANDED, as_state=True), REPORT, "--as-state needs --expected-sql, with one row for each key"),
+        (
+            replace(LANDED, where=Where("h:1", landed="logs"), group="g"),
+            "--landed and --bootstrap, --group: either folders or topics",
+        ),
+        (replace(LANDED, where=Where()), "missing: --bootstrap, --source, --sink; or --landed for folders"),
+        (replace(TOPICS, sink=()), "missing: --sink"),
+        (replace(TOPICS, where=Where("h:1", "e.yaml")), "--external and --bootstrap: the addresses are in e.yaml"),
+        (replace(LANDED, where=Where("", "e.yaml", "logs")), "--landed and --external: either folders or topics"),
+        (replace(LANDED, where=Where(landed="logs", landing="l")), "--landed and --landing: either folders or topics"),
+        (replace(LANDED, identity="header:trace"), "--identity header:NAME needs topics: headers are not landed"),
+        (replace(LANDED, model=""), "missing: --model, or --expected-sql: .*; without a model: chaos audit transactions"),
+        (replace(LANDED, expected="SELECT 1"), "--model and --expected-sql: both say what is right; leave one out"),
+        (replace(LANDED, as_state=True), "--as-state needs --expected-sql, with one row for each key"),
         (
             replace(TOPICS, model="", expected="SELECT 1", identity="header:trace"),
-            REPORT,
             "--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression",
         ),
-        (replace(LANDED, routing="hash"), REPORT, "--routing hash: must be same or any"),
-        (replace(TOPICS, source=("a", "b", "a")), REPORT, "--source a: is named twice"),
-        (replace(TOPICS, source=("a", "b")), REPORT, "2 of --source and 1 of --sink: .* unless with --routing any"),
-        (LANDED, Path("nowhere/report.json"), "its folder is not there"),
+        (replace(LANDED, routing="hash"), "--routing hash: must be same or any"),
+        (replace(TOPICS, source=("a", "b", "a")), "--source a: is named twice"),
+        (replace(TOPICS, source=("a", "b")), "2 of --source and 1 of --sink: .* unless with --routing any"),
         (
             replace(TOPICS, source=("a", "in"), sink=("b", "a")),
-            REPORT,
             "--source and --sink a: a topic cannot be compared with",
         ),
-        (replace(LANDED, identity=""), REPORT, "--identity '': names nothing"),
-        (replace(LANDED, identity=" "), REPORT, "--identity ' ': names nothing"),
-        (replace(TOPICS, identity="header:"), REPORT, "--identity 'header:': names nothing"),
-        (replace(LANDED, model="", expected="SELECT 1", identity=""), REPORT, "--identity '': names nothing"),
+        (replace(LANDED, identity=""), "--identity '': names nothing"),
+        (replace(LANDED, identity=" "), "--identity ' ': names nothing"),
+        (replace(TOPICS, identity="header:"), "--identity 'header:': names nothing"),
+        (replace(LANDED, model="", expected="SELECT 1", identity=""), "--identity '': names nothing"),
     ],
 )
-def test_too_much_or_too_little(asked, report, message):
-    """Either folders or topics, and of those all three; and a place for the report."""
+def test_too_much_or_too_little(asked, message):
+    """Either folders or topics, and of those all three."""
     with pytest.raises(AuditUsageError, match=message):
-        command.check(asked, report)
+        asked.check()
 
 
 @pytest.mark.parametrize(("sinks", "routing"), [(("x", "y"), "same"), (("x",), "any")])
 def test_several_topics(sinks, routing):
     """As many on both sides, or any number of them where a record may be anywhere."""
-    command.check(replace(TOPICS, source=("a", "b"), sink=sinks, routing=routing), REPORT)
+    replace(TOPICS, source=("a", "b"), sink=sinks, routing=routing).check()
 
 
 def test_a_topic_for_each_time_an_option_is_given(monkeypatch, tmp_path):
     """In their order, for the first source belongs to the first sink."""
     asked = []
-    monkeypatch.setattr(command, "main", lambda request, *_: asked.append(request) or 0)
-    words = "audit --bootstrap h:1 --source b --source a --sink x --sink y --model identity --json"
+    monkeypatch.setattr(command, "main", lambda way, *_: asked.append(way) or 0)
+    words = "audit topics --bootstrap h:1 --source b --source a --sink x --sink y --model identity --json"
 
     answer = CliRunner().invoke(main.app, [*words.split(), str(tmp_path / "report.json")])
 
@@ -91,18 +98,18 @@ def test_a_topic_for_each_time_an_option_is_given(monkeypatch, tmp_path):
 
 def test_topics_of_which_a_query_is_asked():
     """They are landed with their own keys, as exactly as the query sees them; it says itself what identifies a row."""
-    topics = command.topics_of(replace(TOPICS, model="", expected="SELECT 1", identity="left(value, 3)"))
+    asked = replace(TOPICS, model="", expected="SELECT 1", identity="left(value, 3)")
 
-    assert topics == Topics("127.0.0.1:9", ("in",), ("out",), exact=True)
+    assert asked.topics == Topics("127.0.0.1:9", ("in",), ("out",), exact=True)
 
 
 def test_what_is_asked_for():
     """A header is read when the topics are landed, and its name may hold a quotation mark; without a group none is asked."""
     header = "get(filter(headers, header -> header.key = 'it\\'s'), 0).value"
 
-    assert command.topics_of(replace(TOPICS, identity="header:it's")) == Topics("127.0.0.1:9", ("in",), ("out",), "", header)
-    assert command.topics_of(replace(TOPICS, identity="left(value, 3)")).identity == "left(value, 3)"
-    assert (command.topics_of(TOPICS), command.topics_of(LANDED)) == (Topics("127.0.0.1:9", ("in",), ("out",), "", "key"), None)
+    assert replace(TOPICS, identity="header:it's").topics == Topics("127.0.0.1:9", ("in",), ("out",), "", header)
+    assert replace(TOPICS, identity="left(value, 3)").topics.identity == "left(value, 3)"
+    assert (TOPICS.topics, LANDED.topics) == (Topics("127.0.0.1:9", ("in",), ("out",), "", "key"), None)
 
 
 SECURED = """\
@@ -117,7 +124,7 @@ def test_a_declared_cluster_that_does_not_answer(tmp_path):
     path = tmp_path / "external.yaml"
     path.write_text(SECURED, encoding="utf-8")
 
-    done = command.run(replace(TOPICS, bootstrap="", external=str(path)), print)
+    done = replace(TOPICS, where=Where(external=str(path))).run(print)
 
     assert done.verdict is Verdict.UNKNOWN
     assert done.problem.startswith("no broker of 127.0.0.1:1 answers: ")
@@ -140,7 +147,7 @@ def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, r
     for name in ("dense", "by_key"):
         monkeypatch.setattr(audit_identity, name, lambda _logs, name=name, **words: (name, words))
 
-    assert command._question(replace(LANDED, identity=identity, routing=routing)).ask(None) == asked
+    assert replace(LANDED, identity=identity, routing=routing).question().ask(None) == asked
 
 
 @pytest.mark.parametrize(
@@ -161,14 +168,14 @@ def test_a_model_that_is_not_there(name, message):
 def test_a_master_that_answers(master):
     """One address of several is enough; other masters than Spark's standalone one are not asked."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        command._require_master(master.format(port=server.getsockname()[1]))
+        require_master(master.format(port=server.getsockname()[1]))
 
 
 def test_a_master_that_does_not_answer():
     """The message comes before Spark is started, and before the logs are looked at."""
     asked = replace(LANDED, master="spark://127.0.0.1:1,127.0.0.1:2")
 
-    done = command.run(asked, print)
+    done = asked.run(print)
 
     assert done.verdict is Verdict.UNKNOWN
     assert done.problem.startswith("--spark-master spark://127.0.0.1:1,127.0.0.1:2 does not answer within 10 s: is it up")
@@ -178,13 +185,13 @@ def test_a_master_that_does_not_answer():
 def test_a_master_without_a_port(master):
     """The message says what is missing."""
     with pytest.raises(AuditUsageError, match=f"--spark-master {master}: spark://HOST:PORT is needed"):
-        command.run(replace(LANDED, master=master), print)
+        replace(LANDED, master=master).run(print)
 
 
 def test_a_master_whose_name_cannot_be_one():
     """Nothing can answer there."""
     with pytest.raises(InconclusiveError, match=r"spark://a\.\.b:7077 does not answer"):
-        command._require_master("spark://a..b:7077")
+        require_master("spark://a..b:7077")
 
 
 @pytest.mark.parametrize(
@@ -263,9 +270,9 @@ def test_an_unreachable_broker_is_unknown_and_reported(tmp_path, monkeypatch):
     """Exit code 3, and a whole report that says why; no Spark is started for it."""
     monkeypatch.setattr(logs, "ASK_S", 0.3)
     report = tmp_path / "report.json"
-    words = ["audit", "--bootstrap", "127.0.0.1:9", "--source", "in", "--sink", "out", "--model", "square", "--json", report]
+    words = ["audit", "topics", "--bootstrap", "127.0.0.1:9", "--source", "in", "--sink", "out", "--model", "square", "--json"]
 
-    answer = CliRunner().invoke(main.app, list(map(str, words)))
+    answer = CliRunner().invoke(main.app, [*words, str(report)])
 
     assert (answer.exit_code, "127.0.0.1:9 does not answer" in answer.output) == (3, True)
     found = json.loads(report.read_text(encoding="utf-8"))
@@ -277,38 +284,62 @@ def test_wrong_usage_leaves_no_report(tmp_path):
     """Exit code 2, one message."""
     report = tmp_path / "report.json"
 
-    answer = CliRunner().invoke(main.app, ["audit", "--landed", "logs", "--model", "cube", "--json", str(report)])
+    answer = CliRunner().invoke(main.app, ["audit", "topics", "--landed", "logs", "--model", "cube", "--json", str(report)])
 
     assert (answer.exit_code, answer.output, report.exists()) == (
         2,
-        "chaos audit: --model cube: must be identity, square, or module:function\n",
+        "chaos audit topics: --model cube: must be identity, square, or module:function\n",
         False,
     )
 
 
-def test_a_report_in_the_place_of_a_folder(tmp_path):
-    """The message comes before anything is done."""
-    answer = CliRunner().invoke(main.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(tmp_path)])
+WAYS = (
+    LANDED,
+    OfTransactions(Where("127.0.0.1:9"), "g"),
+    OfFollowing(Where("127.0.0.1:9"), ("in",), ("out",)),
+)
 
-    assert (answer.exit_code, answer.output) == (2, f"chaos audit: --json {tmp_path}: is a folder; a file is needed\n")
+
+@pytest.mark.parametrize(
+    ("report", "said"), [("", "is a folder; a file is needed"), ("nowhere/report.json", "its folder is not there")]
+)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report, said):
+    """Every audit says so before it looks at its options, or asks a cluster or a folder."""
+    for step in ("check", "run"):
+        monkeypatch.setattr(type(way), step, lambda *_: pytest.fail("the report comes first"))
+    told = []
+
+    code = command.main(way, tmp_path / report, told.append)
+
+    assert (code, told) == (2, [f"chaos audit {way.name}: --json {tmp_path / report}: {said}"])
+
+
+@pytest.mark.parametrize("words", ["topics --landed logs --model square", "transactions --landed logs", "follow"])
+def test_every_command_has_a_report(tmp_path, words):
+    """Each hands the file over."""
+    answer = CliRunner().invoke(main.app, ["audit", *words.split(), "--json", str(tmp_path / "nowhere" / "report.json")])
+
+    assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
+    assert answer.output.endswith("its folder is not there\n")
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
     """What was found is shown all the same, and the exit code is not that of a verdict."""
-    monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
+    monkeypatch.setattr(OfTopics, "run", lambda _asked, _echo: Audit((RIGHT,), 18, 2.0))
     report = tmp_path / ("a" * 250)  # the draft beside it is longer than a file's name may be
 
-    answer = CliRunner().invoke(main.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(report)])
+    answer = CliRunner().invoke(main.app, ["audit", "topics", "--landed", "logs", "--model", "square", "--json", str(report)])
 
     assert (answer.exit_code, "VALID: 18 records" in answer.output) == (2, True)
-    assert answer.output.endswith(f"chaos audit: --json {report}: cannot be written: File name too long\n")
+    assert answer.output.endswith(f"chaos audit topics: --json {report}: cannot be written: File name too long\n")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("report", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_a_report_on_standard_output_is_alone_there(monkeypatch, capsys, report):
     """What is for people goes to standard error, as does what is told meanwhile."""
-    monkeypatch.setattr(command, "run", lambda _request, echo: echo("fetching …") or Audit((RIGHT,), 18, 2.0))
+    monkeypatch.setattr(OfTopics, "run", lambda _asked, echo: echo("fetching …") or Audit((RIGHT,), 18, 2.0))
 
     code = command.main(LANDED, Path(report), print)
 
@@ -320,7 +351,7 @@ def test_a_report_on_standard_output_is_alone_there(monkeypatch, capsys, report)
 
 def test_no_report_is_needed(monkeypatch, capsys):
     """The exit code and the table say the same."""
-    monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((WRONG,), 18, 2.0))
+    monkeypatch.setattr(OfTopics, "run", lambda _asked, _echo: Audit((WRONG,), 18, 2.0))
 
     assert command.main(LANDED, None, print) == 1
     assert "INVALID: 18 records" in capsys.readouterr().out
@@ -329,7 +360,7 @@ def test_no_report_is_needed(monkeypatch, capsys):
 def test_the_report_is_there_before_anything_is_shown(monkeypatch, tmp_path):
     """Whatever becomes of the terminal."""
     report = tmp_path / "report.json"
-    monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
+    monkeypatch.setattr(OfTopics, "run", lambda _asked, _echo: Audit((RIGHT,), 18, 2.0))
     monkeypatch.setattr(command, "table", lambda *_: json.loads(report.read_text(encoding="utf-8"))["verdict"])
 
     assert command.main(LANDED, report, print) == 0

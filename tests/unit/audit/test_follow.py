@@ -17,11 +17,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from chaos.audit.follow import openmetrics, plan, report
+from chaos.audit.follow.command import OfFollowing
 from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.matching import Asked, Follow, Side, Standing
 from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.follow.report import Moment
 from chaos.audit.logs import AuditUsageError, Topics
+from chaos.audit.where import Where
 from chaos.cli import main
 from verifiers.base import Verdict
 
@@ -541,9 +543,6 @@ def get(url, **headers):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--transactions", "--follow and --transactions: it cannot be followed: Kafka's own logs are landed"),
-        ("--expected-sql SELECT", "--follow and --expected-sql: it cannot be followed: a query may need all of the source"),
-        ("--landed x", "--follow and --landed: it cannot be followed: folders do not grow; name topics"),
         ("--identity left(key,3)", "--identity left(key,3): SQL needs Spark, and cannot be followed; name key, row or header:"),
         ("--model a:b", "--model a:b: a function of Spark's columns cannot be followed; name identity or square, or leave"),
         ("--identity row --model square", "--identity row and --model square: rows are compared as they are"),
@@ -554,7 +553,7 @@ def get(url, **headers):
         ("--window 10", "--window 10: must be 1000 or more"),
         ("--window 99999999999999", "--window 99999999999999: must be 1000 or more, and 100000000 at most (800 MB)"),
         ("--window 100000001", "--window 100000001: must be 1000 or more, and 100000000 at most"),
-        ("--identity header:", "--identity "),
+        ("--identity header:", "--identity header:: the name of the header is missing"),
         (f"--state {'x' * 300}", f"--state {'x' * 300}: File name too long"),
         ("--state ./s --metrics-file s", "--state and --metrics-file: both are ./s; name two files"),
         ("--settle 0s", "--settle 0s: is not a duration"),
@@ -569,12 +568,12 @@ def get(url, **headers):
 )
 def test_what_cannot_be_followed(words, message):
     """One line that says why, exit code 2; no broker is asked."""
-    argv = ["audit", "--follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", *words.split()]
+    argv = ["audit", "follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", *words.split()]
 
     answer = CliRunner().invoke(main.app, argv)
 
     assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
-    assert answer.output.startswith(f"chaos audit: {message}")
+    assert answer.output.startswith(f"chaos audit follow: {message}")
 
 
 @pytest.mark.parametrize("option", ["--state", "--metrics-file"])
@@ -600,20 +599,24 @@ def test_what_is_no_plain_file(tmp_path, option):
     plan.check(replace(PLAN, options=Following(state=str(tmp_path / "file"), metrics_file=str(tmp_path / "new"))))
 
 
-def test_an_identity_by_a_header_without_a_name():
+@pytest.mark.parametrize("identity", ["header:", "header: "])
+def test_an_identity_by_a_header_without_a_name(identity):
     """Nothing could be compared."""
-    with pytest.raises(AuditUsageError, match="--identity header:: the name of the header is missing; write header:NAME"):
-        plan.check(replace(PLAN, identity="header:"))
+    with pytest.raises(AuditUsageError, match=f"--identity {identity}: the name of the header is missing; write header:NAME"):
+        plan.check(replace(PLAN, identity=identity))
 
 
-def test_what_only_a_follower_has():
-    """And what it cannot be without."""
-    words = ["audit", "--model", "square", "--landed", "x"]
-    alone = CliRunner().invoke(main.app, [*words, "--json", "r", "--state", "s"])
-    nowhere = CliRunner().invoke(main.app, ["audit", "--follow", "--source", "a"])
+def test_an_identity_that_names_nothing():
+    """It would be no SQL either."""
+    with pytest.raises(AuditUsageError, match="--identity ' ': names nothing; write key, row or header:NAME"):
+        OfFollowing(Where("127.0.0.1:9"), ("a",), ("b",), identity=" ").check()
 
-    assert (alone.exit_code, alone.output.strip().endswith("--state: only with --follow")) == (2, True)
-    assert (nowhere.exit_code, nowhere.output) == (2, "chaos audit: missing: --bootstrap, --sink\n")
+
+def test_what_a_follower_cannot_be_without():
+    """All of it in one line."""
+    nowhere = CliRunner().invoke(main.app, ["audit", "follow", "--source", "a"])
+
+    assert (nowhere.exit_code, nowhere.output) == (2, "chaos audit follow: missing: --bootstrap, --sink\n")
 
 
 @pytest.mark.parametrize(("text", "value"), [("0.5s", 0.5), ("90s", 90), ("10m", 600), ("8h", 28_800)])
@@ -657,7 +660,7 @@ def test_the_first_header_of_a_name():
 def test_a_broker_that_does_not_answer(tmp_path, monkeypatch):
     """UNKNOWN, with a report that says why."""
     monkeypatch.setattr("chaos.audit.logs.ASK_S", 0.3)
-    words = ["audit", "--follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", "--json", tmp_path / "r.json"]
+    words = ["audit", "follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", "--json", tmp_path / "r.json"]
 
     answer = CliRunner().invoke(main.app, list(map(str, words)))
 

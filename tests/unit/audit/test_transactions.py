@@ -1,13 +1,13 @@
-"""`chaos audit --transactions`: what is asked for, and how it is told, without a cluster."""
+"""`chaos audit transactions`: what is asked for, and how it is told, without a cluster."""
 
 import json
-from typing import Any
 
 import pytest
 
 from chaos.audit import command, transactions
-from chaos.audit.command import Request
 from chaos.audit.logs import AuditUsageError
+from chaos.audit.transactions import OfTransactions
+from chaos.audit.where import Where
 from verifiers.transactions import logs
 from verifiers.transactions.logs import Batch, Extent, Logs, Position, State, table
 from verifiers.transactions.verifier import RowsPerRecord
@@ -15,17 +15,9 @@ from verifiers.transactions.verifier import RowsPerRecord
 OFFSETS, STATES = (logs.OFFSETS, 0), (logs.STATES, 0)
 
 
-def request(**given):
-    words: dict[str, Any] = {
-        "landed": "",
-        "bootstrap": "",
-        "source": (),
-        "sink": (),
-        "group": "",
-        "model": "",
-        "identity": "dense-key",
-    }
-    return Request(**(words | {"master": "local[2]", "landing": "", "transactions": True} | given))
+def asked(**given):
+    places = {name: given.pop(name) for name in ("bootstrap", "external", "landed", "landing") if name in given}
+    return OfTransactions(Where(**places), **given)
 
 
 def batch(log, first, last, at_ms, control=None):
@@ -62,22 +54,18 @@ def landed(folder):
         ({"bootstrap": "a:1"}, "missing: --group; or --landed for a folder"),
         ({"external": "file", "bootstrap": "a:1"}, "--external and --bootstrap: the addresses are in file"),
         ({"landed": "x", "group": "g"}, "--landed and --group: either a folder or a cluster"),
-        ({"landed": "x", "model": "square"}, "--transactions and --model: no model is asked for"),
-        ({"landed": "x", "source": ("a",)}, "--transactions and --source: no model is asked for"),
+        ({"landed": "x", "landing": "y"}, "--landed and --landing: either a folder or a cluster"),
         ({"landed": "x", "rows_per_record": "one"}, "--rows-per-record one: write how many rows one record makes"),
         ({"landed": "x", "rows_per_record": "2..1"}, "--rows-per-record 2..1: write how many rows one record makes"),
         (
             {"landed": "x", "sink": ("a",), "shared": ("a",)},
             "--sink and --shared-sink a: either it alone writes there, or others",
         ),
-        ({"transactions": False, "model": "square", "shared": ("a",)}, "--shared-sink: only with --transactions"),
-        ({"transactions": False}, "missing: --model, or --expected-sql: what is right; or --transactions"),
-        ({"transactions": False, "model": "square", "timers": True}, "--timers: only with --transactions"),
     ],
 )
-def test_what_does_not_go_together_is_told(tmp_path, given, said):
+def test_what_does_not_go_together_is_told(given, said):
     with pytest.raises(AuditUsageError, match=said.replace("(", r"\(").replace(".", r"\.")):
-        command.check(request(**given), tmp_path / "report.json")
+        asked(**given).check()
 
 
 def test_how_many_rows_a_record_makes():
@@ -89,7 +77,7 @@ def test_how_many_rows_a_record_makes():
 def test_landed_logs_are_audited_and_the_place_is_shown(tmp_path, capsys):
     landed(tmp_path / "logs")
 
-    code = command.main(request(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
+    code = command.main(asked(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
 
     (finding,) = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["findings"]
     assert code == 1
@@ -105,7 +93,7 @@ def test_a_topic_that_is_in_none_of_the_landed_logs_is_refused(option, word, tmp
     """It would be no sink of anybody, and nothing would be asked of it."""
     landed(tmp_path / "logs")
 
-    code = command.main(request(landed=str(tmp_path / "logs"), **{option: ("total",)}), tmp_path / "report.json", print)
+    code = command.main(asked(landed=str(tmp_path / "logs"), **{option: ("total",)}), tmp_path / "report.json", print)
 
     assert code == 2
     assert f"{word} total: is not among the topics of these logs: totals" in capsys.readouterr().out
@@ -116,14 +104,14 @@ def test_logs_that_were_landed_twice_are_refused(tmp_path, capsys):
     part = tmp_path / "logs" / "batches" / "part-0.parquet"
     part.with_name("part-1.parquet").write_bytes(part.read_bytes())
 
-    code = command.main(request(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
+    code = command.main(asked(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
 
     assert code == 2
     assert "it was landed twice: land the logs again, into a folder of their own" in capsys.readouterr().out
 
 
 def test_a_folder_that_is_not_there(tmp_path, capsys):
-    code = command.main(request(landed=str(tmp_path / "nowhere")), tmp_path / "report.json", print)
+    code = command.main(asked(landed=str(tmp_path / "nowhere")), tmp_path / "report.json", print)
 
     assert code == 2
     assert "nowhere/extents is not a Parquet folder (FileNotFoundError): land the logs again" in capsys.readouterr().out
@@ -131,16 +119,16 @@ def test_a_folder_that_is_not_there(tmp_path, capsys):
 
 def test_logs_that_were_landed_are_not_overwritten(tmp_path, capsys):
     landed(tmp_path)
-    asked = request(bootstrap="127.0.0.1:1", group="g", landing=str(tmp_path))
+    way = asked(bootstrap="127.0.0.1:1", group="g", landing=str(tmp_path))
 
-    assert command.main(asked, tmp_path / "report.json", print) == 2
+    assert command.main(way, tmp_path / "report.json", print) == 2
     assert "logs are there already: name another, or audit them with --landed" in capsys.readouterr().out
 
 
 def test_a_cluster_that_does_not_answer_is_unknown(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("chaos.judging.transaction_logs.WITHIN_S", 0.5)
 
-    code = command.main(request(bootstrap="127.0.0.1:1", group="g"), tmp_path / "report.json", print)
+    code = command.main(asked(bootstrap="127.0.0.1:1", group="g"), tmp_path / "report.json", print)
 
     assert code == 3
     assert "127.0.0.1:1 does not answer within 0.5 s" in capsys.readouterr().out
