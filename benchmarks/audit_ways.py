@@ -1,6 +1,6 @@
 """The ways that `audit.py` compares, each in a process of its own: it does its work once for each line it is sent.
 
-    ours      `chaos audit`: duplicates, gaps, ordering and values
+    ours      `chaos audit topics`: duplicates, gaps, ordering and values
     keys      the same by any keys, `--identity key`; the only one besides scan for keys that are texts
     sql       the same by a query, `--expected-sql`, which gives each row a place
     state     the same by a query for the last value of each key, `--as-state`
@@ -9,7 +9,7 @@
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
     sets      a plain consumer and Python sets, as ducktape's `verify` does: duplicates and gaps only
     floor     Kafka's own ConsumerPerformance, which decodes nothing; from Kafka only
-    transactions  `chaos audit --transactions --rows-per-record 1`, without a model; from Kafka only, of a clean log
+    transactions  `chaos audit transactions --rows-per-record 1`, without a model; from Kafka only, of a clean log
 
 Where there is a broker, Spark and the consumer read the topics; ours lands them as Parquet first, in its own time.
 """

@@ -54,7 +54,7 @@ class Model:
 
     Attributes:
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
-        said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit``.
+        said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit topics``.
     """
 
     said: Said = _COPY
