@@ -1,6 +1,6 @@
 """What any client can ask of the topics of any cluster: where their partitions' logs end, and what becomes of old records.
 
-`chaos audit topics` needs nothing else of a cluster, so it does not import the rest of `chaos.cluster.kafka`, and starts sooner.
+An audit of topics needs nothing else of a cluster, so it does not import the rest of `chaos.cluster.kafka`, and starts sooner.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The judges' Spark sessions: that of a run reads small logs, again and again; that of `chaos audit topics` reads large ones, once.
+"""The judges' Spark sessions: that of a run reads small logs, again and again; that of an audit reads large ones, once.
 
 A judge's session is outside the system that is broken: a JVM of its own, with local executors unless an audit names a master.
 """

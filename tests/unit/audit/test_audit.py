@@ -308,7 +308,7 @@ def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report, said):
     """Every audit says so before it looks at its options, or asks a cluster or a folder."""
     for step in ("check", "run"):
         monkeypatch.setattr(type(way), step, lambda *_: pytest.fail("the report comes first"))
-    told = []
+    told: list[str] = []
 
     code = command.main(way, tmp_path / report, told.append)
 

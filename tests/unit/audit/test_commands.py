@@ -1,5 +1,7 @@
 """`chaos audit` is three commands, each with options of its own; what one of them lacks is refused by the parser."""
 
+from typing import Any
+
 import pytest
 from typer.main import get_command
 
@@ -25,7 +27,7 @@ ALL = set().union(*OPTIONS.values())
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_options_of_a_command(name):
     """Its help shows each of them once, no more than one can read, and none of another command's."""
-    audit = get_command(main.app).commands["audit"]
+    audit: Any = get_command(main.app).commands["audit"]  # type: ignore[attr-defined] # a group has them
     command = audit.commands[name]
     with audit.make_context("chaos audit", [name]) as group, command.make_context(name, [], parent=group) as context:
         shown = [option for parameter in command.get_params(context) for option in parameter.opts]
