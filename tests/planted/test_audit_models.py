@@ -11,6 +11,7 @@ from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError
 from chaos.common.errors import InconclusiveError
+from chaos.expectation.said import Query
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 
@@ -151,7 +152,7 @@ def test_a_query_in_a_file(tmp_path):
     file = tmp_path / "large.sql"
     file.write_text(LARGE, encoding="utf-8")
 
-    assert audit_expected.model(f"@{file}", "dense-key").sql == LARGE
+    assert audit_expected.model(f"@{file}", "dense-key").said == Query(LARGE)
 
 
 COUNTS = "SELECT key, CAST(count(*) AS STRING) AS value FROM source GROUP BY key"
