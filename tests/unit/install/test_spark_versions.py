@@ -51,6 +51,7 @@ def said(monkeypatch, tmp_path):
     monkeypatch.setattr(jars, "fetch", fetch)
     monkeypatch.setattr(class_archives, "ensure", lambda place, _ingredients, _echo: place)
     monkeypatch.setattr(preflight, "java_version", lambda _java: "17.0.1")
+    monkeypatch.setattr("chaos.install.spark_versions.sys.version_info", (3, 11, 7))  # Spark 3.5 wants no newer one
     return said
 
 
