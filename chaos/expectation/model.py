@@ -151,7 +151,7 @@ class Model:
         number = self.form.answering(
             found, positions, lines, anywhere=anywhere, identity=self.identity, as_they_are=as_they_are
         )
-        return number if self.form.identity_is_key or self.form.last_values else self._guarded(number)
+        return number if self.form.identity_is_key else self._guarded(number)
 
     def _question(self, spark: SparkSession, views: Views) -> Question:
         return Question(spark, views, self.form, self.sources, self.identity)
