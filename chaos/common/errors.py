@@ -42,6 +42,10 @@ class InconclusiveError(ChaosError):
     """The run proved nothing (verdict UNKNOWN). Not an AssertionError, so Allure shows it as broken."""
 
 
+class PipelineEndedError(InconclusiveError):
+    """The program under test has ended by itself; the message says how, and the last lines of its log that look like errors."""
+
+
 class ViolationError(ChaosError, AssertionError):
     """The guarantee is broken (verdict INVALID), or a negative control came back VALID."""
 

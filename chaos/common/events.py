@@ -5,15 +5,15 @@ came true, fail for what did not, info for what is just known. Its ``value`` hol
 in brackets is not always there, and … stands for keys that are not fixed.
 
     process    type    f         event              value
-    runner     invoke  run       RunBegan           run
+    runner     invoke  run       RunBegan           run, format
     runner     invoke  phase     PhaseBegan         phase
     runner     ok      phase     PhaseEnded         phase
-    runner     fail    phase     PhaseFailed        phase, error
+    runner     fail    phase     PhaseFailed        phase, error, [cause]
     runner     fail    run       RunFailed          error
     runner     ok      run       RunEnded           events
     runner     info    twin      TwinUsed           key, rows, made, [runs]
-    nemesis    invoke  a step    FaultStepBegan     fault, [when], [kind], [draw]
-    nemesis    fail    a step    FaultFailed        fault, error
+    nemesis    invoke  a step    FaultStepBegan     fault, [when], [moment], [kind], [draw]
+    nemesis    fail    a step    FaultFailed        fault, error, [cause]
     nemesis    ok      approach  FaultApproached    fault
     nemesis    ok      trigger   FaultTriggered     fault, …: what was seen
     nemesis    ok      resume    OutputResumed      fault, committed
@@ -23,7 +23,7 @@ in brackets is not always there, and … stands for keys that are not fixed.
     nemesis    ok      release   RequestReleased    fault, [outcome]
     nemesis    info    spared    FaultSpared        fault
     nemesis    info    missed    RequestMissed      fault, request, links, sent, unparsed
-    sampler    info    progress  ProgressSampled    written, committed, total, [end]
+    sampler    info    progress  ProgressSampled    written, committed, total, end
     sampler    info    blocked   ReadersBlocked     partition, end, seconds
     sampler    info    silent    LeaderSilent       error
     sampler    info    pipeline  PipelineSampled    positions, lag, [executors]
@@ -39,11 +39,24 @@ newer version and is kept as an `UnknownEvent`.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
+from chaos.common.errors import PipelineEndedError
+
+FORMAT: Literal[3] = 3
+"""Of a run directory, its history and its reports: higher when something means another thing than before."""
 LOADER = "loader"
+Cause = Literal["", "pipeline ended"]
+"""Why something failed, where what follows depends on it: the program under test had ended by itself."""
 EventType = Literal["invoke", "ok", "fail", "info"]
 FaultStep = Literal["approach", "trigger", "resume", "inject", "prove", "heal", "release"]
+
+
+def cause_of(error: BaseException) -> Cause:
+    """What is recorded as the cause of a failure, which may be that of another one."""
+    if isinstance(error, PipelineEndedError):
+        return "pipeline ended"
+    return cause_of(error.__cause__) if error.__cause__ else ""
 
 
 class EventValue(BaseModel):
@@ -79,14 +92,16 @@ class EventValue(BaseModel):
 
 
 class RunBegan(EventValue):
-    """The first event of a run; histories of earlier versions have none.
+    """The first event of a run.
 
     Attributes:
         run: the name of its folder.
+        format: of the run directory; those before 3 did not say it.
     """
 
     PLACE = "runner", "invoke", "run"
     run: str
+    format: int = 2
 
 
 class PhaseBegan(EventValue):
@@ -103,6 +118,11 @@ class PhaseFailed(EventValue):
     PLACE = "runner", "fail", "phase"
     phase: str
     error: str = ""
+    cause: Cause = ""
+
+    def says(self, ends: str) -> bool:
+        """Whether the program under test has ended, with these words."""
+        return bool(self.cause) and ends in self.error
 
 
 class RunFailed(EventValue):
@@ -150,12 +170,15 @@ class FaultStepBegan(FaultEvent):
     """A step of a fault was begun.
 
     Attributes:
-        when: of the step trigger: its moment, in words; kind, draw: of the step inject.
+        when: of the step trigger: what it waits for, in words; moment: the same once it has come, of a request, which can be
+            found in a log.
+        kind, draw: of the step inject.
     """
 
     PLACE = "nemesis", "invoke", ""
     step: FaultStep = Field(exclude=True)
     when: str = ""
+    moment: str = ""
     kind: str = ""
     draw: int | None = None
 
@@ -168,6 +191,11 @@ class FaultFailed(FaultEvent):
     PLACE = "nemesis", "fail", ""
     step: FaultStep = Field(exclude=True)
     error: str = ""
+    cause: Cause = ""
+
+    def says(self, ends: str) -> bool:
+        """Whether the program under test has ended, with these words."""
+        return bool(self.cause) and ends in self.error
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -209,10 +237,10 @@ class FaultInjected(FaultEvent):
 
 
 class FaultProved(FaultEvent):
-    """A fault was asked for its proof: whether it took effect ("bit" in histories of earlier versions), and the numbers."""
+    """A fault was asked for its proof: whether it took effect, and the numbers."""
 
     PLACE = "nemesis", "ok", "prove"
-    effective: bool = Field(validation_alias=AliasChoices("effective", "bit"))
+    effective: bool
     proof: Mapping[str, Any] = {}
 
 
@@ -262,7 +290,7 @@ class ProgressSampled(EventValue):
 
     Attributes:
         written: offsets of the source; committed: records of the output, below its last stable offset; neither is more than
-            total. Until they were counted, committed was offsets, too.
+            total.
         total: records of the workload.
         end: sum of the output's last stable offsets. Transaction markers take offsets too.
     """
@@ -271,13 +299,7 @@ class ProgressSampled(EventValue):
     written: int
     committed: int
     total: int
-    end: int = 0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill(cls, value: Any) -> Any:
-        """Histories of earlier versions have no end: then it was what a reader could see."""
-        return {**value, "end": value.get("end", value.get("committed"))} if isinstance(value, Mapping) else value
+    end: int
 
 
 class ReadersBlocked(EventValue):

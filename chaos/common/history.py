@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from chaos.common import clock, events
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.events import EventValue, PhaseBegan, PhaseEnded, PhaseFailed, ProcessSaid, RunBegan, RunEnded, RunFailed
+from chaos.common.events import EventValue, PhaseBegan, ProcessSaid, RunBegan, RunEnded
 
 V = TypeVar("V", bound=EventValue)
 
@@ -166,11 +166,22 @@ def load(path: Path) -> Iterator[Event]:
     yield from read
 
 
+def format_of(path: Path) -> int | None:
+    """The format of the run directory, as the first line of its history says it; None where that line cannot be read."""
+    with path.open(encoding="utf-8") as file:
+        first = file.readline()
+    try:
+        value = _read(_Line(**json.loads(first))).value
+    except (ValueError, TypeError):
+        return None
+    return value.format if isinstance(value, RunBegan) else None
+
+
 def require_whole(events_: Sequence[Event], path: Path, *, was_judged: bool = False) -> None:
     """Refuse a history whose end is missing: what is not there may have been a failure.
 
     A run records that it began and, last, that it ended. One that was killed while it was judged has recorded all that a
-    verdict rests on. So has a run of an earlier version, which recorded neither, once its phase judge had begun.
+    verdict rests on.
 
     Args:
         events_: as `load` has read them.
@@ -181,12 +192,8 @@ def require_whole(events_: Sequence[Event], path: Path, *, was_judged: bool = Fa
         InconclusiveError: the end is missing.
     """
     last = events_[-1].value if events_ else None
-    of_earlier = not any(isinstance(event.value, RunBegan) for event in events_)
-    match last:
-        case PhaseBegan(phase="judge") if not was_judged:
-            return
-        case PhaseEnded(phase="judge") | PhaseFailed(phase="judge") | RunFailed() if of_earlier:
-            return
+    if isinstance(last, PhaseBegan) and last.phase == "judge" and not was_judged:
+        return
     if not any(isinstance(value := event.value, RunEnded) and value.events == event.index for event in events_):
         ends = f"ends with line {len(events_)}, and the run went on after that" if events_ else "has no line"
         raise InconclusiveError(f"{path} {ends}: {_MEND}")

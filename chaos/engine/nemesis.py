@@ -35,6 +35,7 @@ from chaos.common.events import (
     OutputResumed,
     RequestMissed,
     RequestReleased,
+    cause_of,
 )
 from chaos.common.history import History
 from chaos.engine import triggers
@@ -164,7 +165,9 @@ class Nemesis:
         self._let_go(step.name)
 
     def _trigger(self, step: Step, watch: Watch) -> bool:
-        return self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(step.fault.when))
+        when = step.fault.when
+        moment = f"while {when.frame} was on the wire" if isinstance(when, OnRequest) else ""
+        return self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(when), moment=moment)
 
     def _strike(self, step: Step) -> bool:
         """Put it in force and ask for its proof; whether it is in force."""
@@ -301,7 +304,8 @@ class Nemesis:
         try:
             outcome = action()
         except Exception as error:  # noqa: BLE001 - see the docstring of this module
-            self._history.record(FaultFailed(step=step, fault=name, error=f"{type(error).__name__}: {error}"))
+            said = f"{type(error).__name__}: {error}"
+            self._history.record(FaultFailed(step=step, fault=name, error=said, cause=cause_of(error)))
             return False
         self._history.record(outcome)
         return True

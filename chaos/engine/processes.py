@@ -20,7 +20,7 @@ from chaos.cluster import protocol
 from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
-from chaos.common.errors import InconclusiveError, one_line
+from chaos.common.errors import InconclusiveError, PipelineEndedError, one_line
 from chaos.common.events import LOADER, ProcessSaid
 from chaos.common.history import History
 from chaos.engine.error_lines import last_errors, last_line
@@ -160,7 +160,8 @@ class ManagedProcess:
         self.listen()
         self._fall_back()
         if not self._down and not self.process.alive():
-            raise InconclusiveError(self.how_it_ended("in the middle of the run"))
+            kind = PipelineEndedError if self.name == PIPELINE else InconclusiveError  # it may be a service
+            raise kind(self.how_it_ended("in the middle of the run"))
         for other in self._others:
             if not self._down and not other.process.alive():
                 ended = _end_of(other.process, "in the middle of the run")

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.history import load, require_whole
+from chaos.common.events import FORMAT
+from chaos.common.history import format_of, load, require_whole
 from chaos.install import artifacts
 from chaos.judging import spark_session
-from chaos.judging.judge import FORMAT, format_of, judge
+from chaos.judging.judge import judge
 from chaos.report.failure_text import explain
 from chaos.report.model import FILE, build
 from chaos.scenario.model import Scenario
@@ -32,6 +33,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         InconclusiveError: it cannot be judged: it is not a run directory, has no evidence, is damaged, or Spark failed; what
             was found before stays.
     """
+    _require_format(run)
     scenario = _read(run / "scenario.json", lambda path: Scenario.of_run(path.read_text(encoding="utf-8")))
     schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
@@ -61,10 +63,21 @@ def _read(path: Path, parse: Callable[[Path], T]) -> T:
     except OSError as error:
         raise InconclusiveError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        version = f"its run directory has format {_format(path.parent)}, this version of chaos writes format {FORMAT}"
+        raise InconclusiveError(f"{path} is damaged ({_why(error)}): run the scenario again") from error
+
+
+def _require_format(run: Path) -> None:
+    """Refuse what another version wrote: the same words may mean something else in it, and its files would be replaced.
+
+    Raises:
+        InconclusiveError: another version wrote it, or there is no history.
+    """
+    format_ = _read(run / "history.jsonl", format_of)
+    if format_ not in {None, FORMAT}:
         raise InconclusiveError(
-            f"{path} is damaged, or was written by another version of chaos ({_why(error)}; {version}): run the scenario again"
-        ) from error
+            f"{run} has format {format_}, and this version of chaos judges format {FORMAT}: judge it with the version that "
+            "wrote it, or run the scenario again"
+        )
 
 
 def _was_judged(run: Path) -> bool:
@@ -87,29 +100,11 @@ def _report(run: Path) -> Any:
     return json.loads((run / FILE).read_text(encoding="utf-8"))
 
 
-def _format(run: Path) -> str:
-    try:
-        return str(format_of(_report(run)))
-    except (OSError, ValueError, TypeError):
-        return "unknown"
-
-
 def _replay(run: Path) -> str:
-    """The command line that repeats the run: the one thing that only its report says.
-
-    Raises:
-        InconclusiveError: a newer version of chaos wrote the report; it would be overwritten by one that says less.
-    """
+    """The command line that repeats the run: the one thing that only its report says."""
     try:
-        report = _report(run)
-        replay, version = str(report["replay"]), format_of(report)
+        return str(_report(run)["replay"])
     except FileNotFoundError:
         return "unknown: the run has no report"
     except (OSError, ValueError, KeyError, TypeError):
         return "unknown: the run's report cannot be read"
-    if version > FORMAT:
-        raise InconclusiveError(
-            f"{run} has format {version}, and this version of chaos knows formats up to {FORMAT}: "
-            "judge it with the version that wrote it"
-        )
-    return replay

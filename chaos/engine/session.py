@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from chaos.cluster.system import System
 from chaos.common import clock, files, warden
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, ViolationError
-from chaos.common.events import RunBegan, RunFailed
+from chaos.common.events import FORMAT, RunBegan, RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine import triggers, twins
 from chaos.engine.environment import Environment, session_files
@@ -153,7 +153,7 @@ class Session:
         run_plan, system = self._planned(scenario, spec)
         error: BaseException | None = None
         with History(run_plan.folder / "history.jsonl", listener) as history:
-            history.record(RunBegan(run=run_plan.folder.name))
+            history.record(RunBegan(run=run_plan.folder.name, format=FORMAT))
             try:
                 run_plan = self.with_rows(run_plan, system, history)
                 execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
@@ -248,7 +248,7 @@ class OpenRun:
         self._replay = replay
         self._opened = ExitStack()
         self.history = self._opened.enter_context(History(run_plan.folder / "history.jsonl", listener))
-        self.history.record(RunBegan(run=run_plan.folder.name))
+        self.history.record(RunBegan(run=run_plan.folder.name, format=FORMAT))
         self._under_way: AbstractContextManager[Stage] | None = None
         self._stage: Stage | None = None
 

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from chaos.cluster.system import System
 from chaos.common import files
 from chaos.common.errors import DeadlineError, InconclusiveError, one_line
-from chaos.common.events import PhaseFailed, RunBegan, TwinUsed
+from chaos.common.events import FORMAT, PhaseFailed, RunBegan, TwinUsed
 from chaos.common.history import History, of_type
 from chaos.engine.phases import RunPlan, table_of
 from chaos.engine.pipelines import topics_of
@@ -155,7 +155,7 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
     """
     twin = _without_faults(plan, system, number)
     with History(twin.folder / "history.jsonl") as history:
-        history.record(RunBegan(run=twin.folder.name))
+        history.record(RunBegan(run=twin.folder.name, format=FORMAT))
         try:
             execute(twin, system, history, spark)
         except (DeadlineError, InconclusiveError, KafkaException) as error:

@@ -73,7 +73,7 @@ class HeldRequestFault(FaultBase):
     @property
     def aim(self) -> str:
         """What is held, in words."""
-        return str(self.when).removeprefix("while ").removesuffix(" is on the wire")
+        return self.when.frame
 
 
 class LossFault(HeldRequestFault):

@@ -119,11 +119,16 @@ class OnRequest(Declared):
     since: FaultName | None = None
     then: Literal["deliver", "lose"] = "deliver"
 
-    def __str__(self) -> str:
+    @property
+    def frame(self) -> str:
+        """Which request or response it is, in words."""
         frame = f"{self.request} {self.nth}" if self.at == "request" else f"the response to {self.request} {self.nth}"
         of = f" of {self.transactional_id}" if self.transactional_id else ""
         since = f" since {self.since}" if self.since else ""
-        return f"while {frame}{of}{since} is on the wire"
+        return f"{frame}{of}{since}"
+
+    def __str__(self) -> str:
+        return f"while {self.frame} is on the wire"
 
 
 class AfterFault(Declared):

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
+from chaos.common.events import FORMAT
 from chaos.common.history import load
 from chaos.expectation import ways
 from chaos.judging import progress as liveness
@@ -26,7 +27,6 @@ from verifiers.transactions import logs
 from verifiers.transactions.verifier import RowsPerRecord
 
 FILE = "findings.json"
-FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
 _SINK = "sink"
 WITHOUT_EXPECTED = row_ids.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
@@ -58,7 +58,7 @@ class FindingsFile(BaseModel):
     """What ``findings.json`` holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    version: Literal[2] = FORMAT
+    version: Literal[3] = FORMAT
     findings: tuple[NamedFinding, ...]
 
 
@@ -230,9 +230,4 @@ def load_findings(folder: Path) -> tuple[Finding, ...]:
     if not path.exists():
         return ()
     value = json.loads(path.read_text(encoding="utf-8"))
-    return FindingsFile.model_validate({"findings": value} if format_of(value) == 1 else value).findings
-
-
-def format_of(value: Any) -> int:
-    """The format of what ``findings.json`` or ``report.json`` holds; ValueError or TypeError where it is not a number."""
-    return int(value.get("version", 1)) if isinstance(value, dict) else 1
+    return FindingsFile.model_validate(value).findings

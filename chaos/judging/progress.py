@@ -32,8 +32,6 @@ from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
 _NOWHERE = -1
-ENDED = "the pipeline ended with "
-"""What the error begins with of a phase in which the pipeline ended (`chaos.engine.processes.ManagedProcess.how_it_ended`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +190,8 @@ def _as_it_must(events: Sequence[Event], ends: str | None) -> int | None:
     """The place in the history where a pipeline ended that was to end, with the words that it was to say; None otherwise."""
     if ends is None:
         return None
-    places = (place for place, event in enumerate(events) if isinstance(event.value, PhaseFailed))
-    said = ((place, getattr(events[place].value, "error", "")) for place in places)
-    return next((place for place, error in said if ENDED in error and ends in error), None)
+    places = (place for place, event in enumerate(events) if isinstance(event.value, PhaseFailed) and event.value.says(ends))
+    return next(places, None)
 
 
 def _behind(events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, watched_s: float) -> str:

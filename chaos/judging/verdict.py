@@ -5,17 +5,11 @@ anything kept the run from proving something: a phase failed, a fault had no eff
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from chaos.common.events import (
     EarlyAlarm,
     EventValue,
-    FaultEvent,
-    FaultFailed,
-    FaultHealed,
-    FaultInjected,
-    FaultProved,
-    FaultSpared,
     FaultStep,
     FaultTriggered,
     PhaseBegan,
@@ -27,7 +21,7 @@ from chaos.common.events import (
 from chaos.common.history import Event, of_type
 from chaos.grammar.counts import SOME, fits
 from chaos.grammar.triggers import AfterFault, OnRequest
-from chaos.judging.progress import ENDED
+from chaos.judging.story import Story, stories
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
@@ -102,7 +96,8 @@ class Judgement:
     Attributes:
         problems: every reason for not being VALID that is not a finding.
         phase_errors: phase -> the error that ended it; only phases that failed.
-        fault_problems: fault -> why it proves nothing, "" when all went well; a fault that was spared is left out.
+        stories: fault -> what became of it; a fault that was spared is left out.
+        fault_problems: fault -> why it proves nothing, "" when all went well; of the same faults.
         not_sent: the request that a fault waited for was never sent, as the scenario expects.
     """
 
@@ -110,21 +105,22 @@ class Judgement:
     expectations: Expectations
     problems: tuple[str, ...]
     phase_errors: Mapping[str, str]
+    stories: Mapping[str, Story]
     fault_problems: Mapping[str, str]
     not_sent: bool
 
 
 def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], findings: Sequence[Finding]) -> Judgement:
     """Decide a run that is complete or was cut short, from its history and its findings."""
-    stories = _stories(schedule, events)
+    told = stories([step.name for step in schedule.steps], events)
     phase_errors = dict(_phase_errors(events))
-    fault_problems = _fault_problems(stories, events)
+    fault_problems = _fault_problems(told, events)
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
-    excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, stories) if not_sent else set())
+    excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, told) if not_sent else set())
     if scenario.ends:
-        excused |= {name for name, story in stories.items() if _has_ended_healed(story, scenario.ends)}
+        excused |= {name for name, story in told.items() if _has_ended_healed(story, scenario.ends)}
     by_error = _phases_by_error(phase_errors)
-    as_expected = {error for error in by_error if scenario.ends and ENDED in error and scenario.ends in error}
+    as_expected = {failed.error for _, failed in of_type(events, PhaseFailed) if scenario.ends and failed.says(scenario.ends)}
     problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected]
     if scenario.ends and not as_expected:
         problems.append(f"the scenario expects that the pipeline ends and says {scenario.ends!r}, and it did not")
@@ -136,18 +132,18 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
         problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
     if findings and not _output_compared(scenario, findings):
         problems.append(f"no verifier has compared the {'sink' if _has_sink(scenario) else 'source'}")
-    problems += _unconfirmed(events, findings)
-    if scenario.random and not any(story.is_effective for story in stories.values()):
+    problems += _unconfirmed(events, findings, _output(scenario, findings))
+    if scenario.random and not any(story.is_effective for story in told.values()):
         problems.append("none of the random faults had an effect")
     expectations = Expectations(
         verdicts={name: Verdict[word.upper()] for name, word in scenario.expected.items()},
         exactly=scenario.exactly,
-        output=findings[-1].subject if findings else "",
+        output=_output(scenario, findings),
         has_problems=bool(problems),
     )
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
     verdict = max([floor, *map(expectations.outcome, findings)])
-    return Judgement(verdict, expectations, tuple(problems), phase_errors, fault_problems, not_sent)
+    return Judgement(verdict, expectations, tuple(problems), phase_errors, told, fault_problems, not_sent)
 
 
 def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> Iterator[str]:
@@ -161,7 +157,7 @@ def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> It
             )
 
 
-def _unconfirmed(events: Sequence[Event], findings: Sequence[Finding]) -> Iterator[str]:
+def _unconfirmed(events: Sequence[Event], findings: Sequence[Finding], output: str) -> Iterator[str]:
     """Alarms of the early audit that the judging of the whole log does not confirm.
 
     A duplicate, or a record out of place, stays in a log that only grows. Readers were given what is not there any more: the
@@ -170,11 +166,17 @@ def _unconfirmed(events: Sequence[Event], findings: Sequence[Finding]) -> Iterat
     most = {alarm.verifier: alarm.count for _, alarm in of_type(events, EarlyAlarm)}  # they only grow
     for finding in findings:
         seen = most.get(finding.verifier, 0)
-        if finding.subject == findings[-1].subject and finding.asked and finding.count < seen:
+        if finding.subject == output and finding.asked and finding.count < seen:
             what = (
                 f"{finding.verifier}: the early audit saw {seen} in the {finding.subject}, and {finding.count} are left in it"
             )
             yield f"{what}: readers were given what is not there any more, as when the end of a log is cut off"
+
+
+def _output(scenario: "Scenario", findings: Sequence[Finding]) -> str:
+    """The log that is the outcome of the run: the sink, else what was filled last; "" where that was not judged."""
+    judged = {finding.subject for finding in findings}
+    return next((name for name in ("sink", *reversed(tuple(scenario.subjects.values()))) if name in judged), "")
 
 
 def _output_compared(scenario: "Scenario", findings: Iterable[Finding]) -> bool:
@@ -218,63 +220,23 @@ def _phase_errors(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
         yield last.phase, "the run was ended during this phase"
 
 
-@dataclass(slots=True)
-class _Story:
-    """What became of one fault: the last event of each kind."""
-
-    triggered: FaultTriggered | None = None
-    injected: Event | None = None
-    proved: FaultProved | None = None
-    healed: FaultHealed | None = None
-    failures: dict[FaultStep, str] = field(default_factory=dict)
-
-    @property
-    def is_effective(self) -> bool:
-        return self.proved is not None and self.proved.effective and (self.healed is None or self.healed.effective)
-
-    def hear(self, event: Event) -> None:
-        match event.value:
-            case FaultTriggered() as value:
-                self.triggered = value
-            case FaultInjected():
-                self.injected = event
-            case FaultProved() as value:
-                self.proved = value
-            case FaultHealed() as value:
-                self.healed = value
-            case FaultFailed(step=step, error=error):
-                self.failures[step] = error
-            case _:
-                pass
-
-
-def _stories(schedule: "Schedule", events: Sequence[Event]) -> dict[str, _Story]:
-    """By fault, in the order of the schedule; a fault that was spared is not part of the run."""
-    spared = {value.fault for _, value in of_type(events, FaultSpared)}
-    stories = {step.name: _Story() for step in schedule.steps if step.name not in spared}
-    for event in events:
-        if isinstance(event.value, FaultEvent) and event.value.fault in stories:
-            stories[event.value.fault].hear(event)
-    return stories
-
-
-def _fault_problems(stories: Mapping[str, _Story], events: Sequence[Event]) -> dict[str, str]:
+def _fault_problems(told: Mapping[str, Story], events: Sequence[Event]) -> dict[str, str]:
     samples = of_type(events, ProgressSampled)
-    return {name: _fault_problem(story, samples) for name, story in stories.items()}
+    return {name: _fault_problem(story, samples) for name, story in told.items()}
 
 
-def _fault_problem(story: _Story, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
+def _fault_problem(story: Story, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
     for step, words in _FAILURES.items():
         if step in story.failures:
-            return f"{words}: {story.failures[step]}"
+            return f"{words}: {story.failures[step].error}"
     if story.injected is None:
         return "the run ended before it was injected"
     if "prove" in story.failures:
-        return f"it could not be checked whether it had an effect: {story.failures['prove']}"
+        return f"it could not be checked whether it had an effect: {story.failures['prove'].error}"
     if story.is_effective:
-        return _in_vain(story.injected, samples)
-    taken_back = story.healed if story.proved is not None and story.proved.effective else None
-    return f"{_NO_EFFECT}: {taken_back.details.get('problem', '')}" if taken_back else _NO_EFFECT
+        return _in_vain(story.injected.event, samples)
+    taken_back = story.healed if story.is_proved else None
+    return f"{_NO_EFFECT}: {taken_back.value.details.get('problem', '')}" if taken_back else _NO_EFFECT
 
 
 def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
@@ -287,10 +249,9 @@ def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) 
     return "" if grew else _TOO_LATE
 
 
-def _has_ended_healed(story: _Story, ends: str) -> bool:
+def _has_ended_healed(story: Story, ends: str) -> bool:
     """Whether a fault that took effect was healed by starting a pipeline again which then ended at once, as it must."""
-    error = story.failures.get("heal", "")
-    return story.is_effective and set(story.failures) == {"heal"} and ENDED in error and ends in error
+    return story.is_effective and set(story.failures) == {"heal"} and story.failures["heal"].says(ends)
 
 
 def _idle(schedule: "Schedule", fault_problems: Mapping[str, str]) -> set[str]:
@@ -300,10 +261,10 @@ def _idle(schedule: "Schedule", fault_problems: Mapping[str, str]) -> set[str]:
     return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else set()
 
 
-def _not_triggered(schedule: "Schedule", stories: Mapping[str, _Story]) -> set[str]:
+def _not_triggered(schedule: "Schedule", told: Mapping[str, Story]) -> set[str]:
     """Faults that wait for a request, or for another fault, and whose trigger never came."""
     waiting = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
-    return {name for name, story in stories.items() if name in waiting and story.triggered is None}
+    return {name for name, story in told.items() if name in waiting and story.triggered is None}
 
 
 def _never_sent(events: Sequence[Event]) -> bool:

@@ -15,17 +15,17 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import pytest
 
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import MisuseError, ScenarioError
-from chaos.common.events import FaultEvent, FaultInjected, FaultProved
-from chaos.common.history import History, of_type
+from chaos.common.history import History
 from chaos.engine.session import OpenRun, Outcome, Session
 from chaos.faults.base import FaultBase
+from chaos.judging.story import Story, stories
 from chaos.pytest_plugin import scenario_item
 from chaos.pytest_plugin.plugin import FILE, scenarios_files
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM, refusing
@@ -40,8 +40,6 @@ from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.topics import TopicSpec
 from chaos.subject.base import Topics
 from verifiers.base import Verdict
-
-E = TypeVar("E", bound=FaultEvent)
 
 _TWICE = "chaos.start was called twice, and a test is one run; write another test for the other run"
 _NOT_STARTED = "chaos.{what} was called before chaos.start, so there is nothing to break or to judge"
@@ -99,24 +97,24 @@ class Injected:
     @property
     def target(self) -> str:
         """What it hit, e.g. ``broker-2 (leader(squares, 0))``; "" if it was not injected."""
-        injected = self._last(FaultInjected)
-        return injected.target if injected else ""
+        injected = self._story.injected
+        return injected.value.target if injected else ""
 
     @property
     def effective(self) -> bool:
-        """Whether its proof says that it had an effect."""
-        proved = self._last(FaultProved)
-        return proved is not None and proved.effective
+        """Whether it is proved, and its end, if it has ended, did not show otherwise."""
+        return self._story.is_effective
 
     @property
     def proof(self) -> Mapping[str, Any]:
         """The facts of its proof."""
-        proved = self._last(FaultProved)
-        return proved.proof if proved else {}
+        proved = self._story.proved
+        return proved.value.proof if proved else {}
 
-    def _last(self, kind: type[E]) -> E | None:
-        own = [value for _, value in of_type(self.history.events(), kind) if value.fault == self.name]
-        return own[-1] if own else None
+    @property
+    def _story(self) -> Story:
+        """What has become of it so far."""
+        return stories((self.name,), self.history.events()).get(self.name, Story())
 
 
 class Chaos:

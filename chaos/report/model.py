@@ -5,21 +5,17 @@ It is built from a run directory: the history says what happened, the findings s
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import (
+    FORMAT,
     EarlyAlarm,
-    FaultEvent,
-    FaultHealed,
     FaultInjected,
-    FaultProved,
     FaultSpared,
-    FaultStepBegan,
-    FaultTriggered,
     PhaseBegan,
     PhaseEnded,
     PhaseFailed,
@@ -28,8 +24,9 @@ from chaos.common.events import (
     TwinUsed,
 )
 from chaos.common.history import Event, of_type
-from chaos.judging.judge import FORMAT, NamedFinding, NamedVerdict
+from chaos.judging.judge import NamedFinding, NamedVerdict
 from chaos.judging.progress import recoveries
+from chaos.judging.story import Story, Told
 from chaos.judging.verdict import Expectations, decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
@@ -58,7 +55,7 @@ class FaultRecord(Record):
 
     Attributes:
         name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of orders-0)``.
-        effective: whether its proof held, and its heal did not show otherwise ("bit" in files of format 1); proof: the numbers.
+        effective: whether its proof held, and its heal did not show otherwise; proof: the numbers.
         problem: why it was not injected, had no effect or could not be healed; "" when all went well.
         aftermath: what its heal reported.
         lag: records that the pipeline had not read yet when it was injected, by the last sample before; None where that is not
@@ -73,7 +70,7 @@ class FaultRecord(Record):
     injected_ms: int | None
     proved_ms: int | None
     healed_ms: int | None
-    effective: bool = Field(validation_alias=AliasChoices("effective", "bit"))
+    effective: bool
     proof: Mapping[str, Any]
     problem: str = ""
     aftermath: Mapping[str, Any] = {}
@@ -101,9 +98,10 @@ class Report(Record):
         restarts: how often the program under test ended with an error by itself, or by a fault, and its supervisor started it
             again.
         exit_codes: those with which it ended then, each once; negative for a signal.
+        output: the log that the expectations are about; "" where none was judged.
     """
 
-    version: Literal[2] = FORMAT
+    version: Literal[3] = FORMAT
     scenario: str
     title: str
     tags: tuple[str, ...]
@@ -128,12 +126,12 @@ class Report(Record):
     twin: str = ""
     restarts: int = 0
     exit_codes: tuple[int, ...] = ()
+    output: str = ""
 
     @property
     def expectations(self) -> Expectations:
-        """What the scenario expects; the pipeline's output is judged last."""
-        output = self.findings[-1].subject if self.findings else ""
-        return Expectations(self.expect, self.exactly, output, has_problems=bool(self.problems))
+        """What the scenario expects."""
+        return Expectations(self.expect, self.exactly, self.output, has_problems=bool(self.problems))
 
     @property
     def not_asked(self) -> Mapping[str, str]:
@@ -170,16 +168,12 @@ def _read(path: Path) -> Report:
 # from a run directory -------------------------------------------------------------------------------------------------
 
 
-F = TypeVar("F", bound=FaultEvent)
-
-
 def build(
     scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding], folder: Path, replay: str
 ) -> Report:
     """The report of one run, complete or cut short."""
     judgement = decide(scenario, schedule, events, findings)
     kinds = {step.name: step.fault.kind for step in schedule.steps}
-    of_faults = [event for event in events if isinstance(event.value, FaultEvent)]
     recovered = recoveries(events)
     return Report(
         scenario=scenario.name,
@@ -192,7 +186,7 @@ def build(
         problems=judgement.problems,
         phases=tuple(_phases(events, judgement.phase_errors)),
         faults=tuple(
-            _fault(name, kinds[name], problem, of_faults).model_copy(update={"lag": _lag_at(name, events)})
+            _fault(name, kinds[name], problem, judgement.stories[name]).model_copy(update={"lag": _lag_at(name, events)})
             for name, problem in judgement.fault_problems.items()
         ),
         recovery_s=recovered[-1].seconds if recovered else None,
@@ -208,6 +202,7 @@ def build(
         spared=len(of_type(events, FaultSpared)),
         twin=next((_twin(value) for _, value in of_type(events, TwinUsed)), ""),
         restarts=sum(said.event == "restarted" for said in _of_supervisors(events)),
+        output=judgement.expectations.output,
         exit_codes=tuple(sorted({code for said in _of_supervisors(events) if (code := _code(said))})),
     )
 
@@ -250,29 +245,23 @@ def _phases(events: Iterable[Event], errors: Mapping[str, str]) -> Iterator[Phas
         yield PhaseRecord(name=name, start_ms=began.time_ms, duration_s=0.0, error=errors[name])
 
 
-def _fault(name: str, kind: str, problem: str, events: Sequence[Event]) -> FaultRecord:
-    def last(of: type[F]) -> tuple[int | None, F | None]:
-        own = [(event.time_ms, value) for event, value in of_type(events, of) if value.fault == name]
-        return own[-1] if own else (None, None)
+def _fault(name: str, kind: str, problem: str, story: Story) -> FaultRecord:
+    def when_ms(told: Told[Any] | None) -> int | None:
+        return told.event.time_ms if told else None
 
-    triggered_ms, _ = last(FaultTriggered)
-    waited = [value.when for _, value in of_type(events, FaultStepBegan) if value.fault == name and value.when]
-    injected_ms, injected = last(FaultInjected)
-    proved_ms, proved = last(FaultProved)
-    healed_ms, healed = last(FaultHealed)
     return FaultRecord(
         name=name,
         kind=kind,
-        target=injected.target if injected else "",
-        triggered_ms=triggered_ms,
-        injected_ms=injected_ms,
-        proved_ms=proved_ms,
-        healed_ms=healed_ms,
-        effective=proved is not None and proved.effective and (healed is None or healed.effective),
-        proof=proved.proof if proved else {},
+        target=story.injected.value.target if story.injected else "",
+        triggered_ms=when_ms(story.triggered),
+        injected_ms=when_ms(story.injected),
+        proved_ms=when_ms(story.proved),
+        healed_ms=when_ms(story.healed),
+        effective=story.is_effective,
+        proof=story.proved.value.proof if story.proved else {},
         problem=problem,
-        aftermath=healed.details if healed else {},
-        moment=_moment(waited[-1]) if waited and triggered_ms is not None else "",
+        aftermath=story.healed.value.details if story.healed else {},
+        moment=story.waits.moment if story.waits and story.triggered else "",
     )
 
 
@@ -280,9 +269,3 @@ def _lag_at(name: str, events: Sequence[Event]) -> int | None:
     injected = [event.index for event, value in of_type(events, FaultInjected) if value.fault == name]
     before = [sample.lag for event, sample in of_type(events, PipelineSampled) if injected and event.index < injected[-1]]
     return before[-1] if before else None
-
-
-def _moment(when: str) -> str:
-    """The words of a trigger once it has come; only those of a request name something that can be found in a log."""
-    frame = when.removesuffix(" is on the wire")
-    return f"{frame} was on the wire" if frame != when else ""

@@ -2,11 +2,11 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 
 from chaos.common import events
+from chaos.common.errors import InjectionError, PipelineEndedError
 from chaos.common.events import (
     TYPES,
     FaultFailed,
@@ -70,15 +70,6 @@ def test_an_event_is_read_back_as_it_was_written(value):
     assert again.to_json() == value.to_json()
 
 
-def test_what_an_earlier_version_wrote_is_read():
-    """It said ``bit`` of a fault that took effect, and its sampler knew less."""
-    proved: Any = events.read("nemesis", "ok", "prove", {"fault": "kill-1", "bit": True, "proof": {}})
-    assert proved.effective
-    assert "effective" in FaultProved(fault="kill-1", effective=True).to_json()
-    sample: Any = events.read("sampler", "info", "progress", {"written": 3, "committed": 2, "total": 9})
-    assert sample.end == 2
-
-
 @pytest.mark.parametrize("value", [{"fault": "kill-1"}, {"fault": "kill-1", "effective": "perhaps"}, [], None])
 def test_an_event_that_lacks_what_every_version_wrote_is_refused(value):
     """Whether a fault took effect cannot be guessed."""
@@ -92,3 +83,12 @@ def test_a_key_of_a_newer_version_is_kept():
 
     assert isinstance(value, FaultInjected)
     assert value.details == {"power": 9}
+
+
+def test_the_end_of_the_pipeline_is_the_cause_of_what_failed_by_it():
+    """Also where the error was raised again as another one, as a heal may do."""
+    ended = PipelineEndedError("the pipeline ended with 1")
+    again = InjectionError("it was not started again")
+    again.__cause__ = ended
+
+    assert [events.cause_of(error) for error in (ended, again, InjectionError("no"))] == ["pipeline ended"] * 2 + [""]

@@ -12,7 +12,7 @@ from chaos.common.history import History, load, of_type
 
 
 def progress(committed):
-    return ProgressSampled(written=9, committed=committed, total=9)
+    return ProgressSampled(written=9, committed=committed, total=9, end=committed)
 
 
 def test_what_was_recorded_is_on_disk_before_the_run_ends(tmp_path):

@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed, ProgressSampled, RunBegan, RunEnded, RunFailed
-from chaos.common.history import History, load, require_whole
+from chaos.common.events import FORMAT, PhaseBegan, PhaseEnded, ProgressSampled, RunBegan, RunEnded, RunFailed
+from chaos.common.history import History, format_of, load, require_whole
 
 PHASES = ("set_up", "steady", "inject", "heal", "drain", "observe", "judge")
 OF_PHASES = [*chain.from_iterable((PhaseBegan(phase=name), PhaseEnded(phase=name)) for name in PHASES)]
-SAMPLES = [ProgressSampled(written=n, committed=n, total=9) for n in range(3)]
-EARLIER = [*OF_PHASES[:3], *SAMPLES, *OF_PHASES[3:]]
-"""As versions before this one have written it."""
-WHOLE = [RunBegan(run="x"), *EARLIER, RunEnded(events=1 + len(EARLIER))]
+SAMPLES = [ProgressSampled(written=n, committed=n, total=9, end=n) for n in range(3)]
+OF_RUN = [*OF_PHASES[:3], *SAMPLES, *OF_PHASES[3:]]
+WHOLE = [RunBegan(run="x", format=FORMAT), *OF_RUN, RunEnded(events=1 + len(OF_RUN))]
 
 
 def written(folder, values):
@@ -39,9 +38,9 @@ def judged(path, lines, *, was_judged=True):
     return ""
 
 
-@pytest.mark.parametrize("values", [WHOLE, EARLIER, [*WHOLE[:-1], RunFailed(error="Ctrl-C"), RunEnded(events=len(WHOLE))]])
+@pytest.mark.parametrize("values", [WHOLE, [*WHOLE[:-1], RunFailed(error="Ctrl-C"), RunEnded(events=len(WHOLE))]])
 def test_a_whole_history_is_believed(tmp_path, values):
-    """Of this version, of those before it, and of a run that was ended from outside."""
+    """Also of a run that was ended from outside."""
     assert judged(*written(tmp_path, values)) == ""
 
 
@@ -54,14 +53,6 @@ def test_no_set_of_lines_can_be_lost_unseen(tmp_path_factory, lost):
 
     assert why.startswith(f"{path} ")
     assert "\n" not in why
-
-
-@given(lost=st.sets(st.integers(0, len(EARLIER) - 2), min_size=1))
-def test_no_set_of_lines_of_an_earlier_version_can_be_lost_unseen(tmp_path_factory, lost):
-    """It did not record its end, but every run came to its phase judge; only the end of that tells nothing."""
-    path, lines = written(tmp_path_factory.mktemp("lost"), EARLIER)
-
-    assert judged(path, [line for number, line in enumerate(lines) if number not in lost])
 
 
 @given(order=st.permutations(range(len(WHOLE))))
@@ -111,11 +102,30 @@ def test_a_run_that_was_killed_while_it_was_judged_can_be_judged_again(tmp_path)
     assert judged(path, lines, was_judged=True) != ""
 
 
-def test_a_run_that_failed_in_a_phase_of_an_earlier_version_has_no_end(tmp_path):
-    """What came after the failure would say whether it was the one that the scenario expects."""
-    path, lines = written(tmp_path, [*EARLIER[:5], PhaseFailed(phase="inject", error="the pipeline ended with 1")])
+def test_one_without_an_end_is_refused(tmp_path):
+    """What came after the last line would say whether a failure was the one that the scenario expects."""
+    path, lines = written(tmp_path, OF_RUN)
 
     assert "and the run went on after that" in judged(path, lines)
+
+
+@pytest.mark.parametrize(
+    ("first", "format_"),
+    [(RunBegan(run="x", format=FORMAT), FORMAT), (RunBegan(run="x"), 2), (PhaseBegan(phase="set_up"), None)],
+)
+def test_the_format_is_in_the_first_line(tmp_path, first, format_):
+    """It was not said before format 3."""
+    path, _ = written(tmp_path, [first, *OF_RUN])
+
+    assert format_of(path) == format_
+
+
+@pytest.mark.parametrize("text", ["", "?\n", "[]\n"])
+def test_a_first_line_that_says_no_format(tmp_path, text):
+    """It is damaged, and `load` says so."""
+    (tmp_path / "history.jsonl").write_text(text, encoding="utf-8")
+
+    assert format_of(tmp_path / "history.jsonl") is None
 
 
 @pytest.mark.parametrize("index", ["1", None, 1.0])

@@ -373,7 +373,7 @@ def test_a_batch_that_is_waited_for_in_vain(watch):
 def test_a_batch_beyond_the_workload_is_not_waited_for(job, watch, monkeypatch, under_way):
     """Unless a batch is under way: it may have written all of its rows long ago."""
     monkeypatch.setattr(triggers, "_QUIET_S", 0.0)
-    watch.history.record(ProgressSampled(written=60, committed=60, total=60))
+    watch.history.record(ProgressSampled(written=60, committed=60, total=60, end=60))
     if under_way:
         job.plan(2, 30, 30)
 

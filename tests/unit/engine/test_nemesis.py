@@ -98,7 +98,7 @@ def test_one_fault_at_a_time_when_the_schedule_says_so(played):
     grows = count(1)
 
     def check():
-        history.record(ProgressSampled(written=100, committed=next(grows), total=100))
+        history.record(ProgressSampled(written=100, committed=(grown := next(grows)), total=100, end=grown))
 
     runner.run(watch, check)
 
@@ -124,7 +124,7 @@ def test_a_fault_whose_turn_comes_too_late_is_spared(played):
     """All of the workload had passed, so there is nothing left to break, and the run is not at fault."""
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
-    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100, end=watch.total))
 
     runner.run(watch, lambda: None)
 
@@ -137,7 +137,7 @@ def test_a_fault_is_not_spared_because_of_markers_in_the_output(played, monkeypa
     monkeypatch.setattr(nemesis, "_POSITION_WITHIN_S", 0.2)
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
-    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100, end=watch.total))
     history.record(PipelineSampled(positions={0: 97}, lag=3))
 
     runner.run(watch, lambda: None)
@@ -151,7 +151,7 @@ def test_a_position_that_is_known_a_moment_later_is_waited_for(played, monkeypat
     monkeypatch.setattr(nemesis, "_POSITION_WITHIN_S", 60.0)
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
-    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100, end=watch.total))
     history.record(PipelineSampled(positions={0: 97}, lag=3))
 
     runner.run(watch, lambda: history.record(PipelineSampled(positions={0: 100}, lag=0)))
@@ -164,7 +164,7 @@ def test_a_fault_that_was_declared_is_never_spared(played):
     """It is wanted, also beside random faults; that it came too late is for the report to say."""
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
-    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100, end=watch.total))
 
     runner.run(watch, lambda: None)
 
@@ -224,7 +224,7 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
 def test_many_that_wait_do_not_keep_the_run_from_being_checked(played):
     """A soak has a hundred faults, and a pipeline that died must be noticed within seconds."""
     runner, history, watch = played(*(FakeInjection("broker-1", [], hold_s=600) for _ in range(60)), at_once=1)
-    history.record(ProgressSampled(written=100, committed=1, total=100))
+    history.record(ProgressSampled(written=100, committed=1, total=100, end=1))
     checks = iter(range(5))
 
     with pytest.raises(StopIteration):

@@ -23,6 +23,7 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.triggers import Watch
 from chaos.faults import requests
 from chaos.faults.base import Proof
+from chaos.judging.story import stories
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from tests.unit.engine.test_nemesis import every_fault
@@ -150,6 +151,8 @@ def test_what_only_brokers_send_is_waited_for_between_brokers(played):
     runner.run(watch, lambda: None)
 
     assert history.latest(RequestMissed).links == ["broker-1->broker-2", "broker-2->broker-1"]
+    waits = stories(["fault"], history.events())["fault"].waits
+    assert (waits.when, waits.moment) == tuple(f"while WriteTxnMarkers 1 {be} on the wire" for be in ("is", "was"))
 
 
 @pytest.mark.parametrize(("passed", "unreadable"), [(0, 0), (7, 0), (0, 2)])
@@ -179,7 +182,7 @@ def test_nobody_waits_for_a_frame_when_all_of_the_workload_has_passed(played, mo
     monkeypatch.setattr(triggers, "_QUIET_S", 0.0)
     rules = FakeRules(sends=None)
     runner, history, watch = played(rules, KILL, injection=FakeInjection(rules), deadline_s=60.0)
-    history.record(ProgressSampled(written=100, committed=100, total=100))
+    history.record(ProgressSampled(written=100, committed=100, total=100, end=100))
 
     runner.run(watch, lambda: None)
 

@@ -23,7 +23,7 @@ class Past:
 
     def __init__(self, *grown_s):
         self._events = [
-            Event(number, 0, moment_s, ProgressSampled(written=9, committed=number, total=9))
+            Event(number, 0, moment_s, ProgressSampled(written=9, committed=number, total=9, end=number))
             for number, moment_s in enumerate((0.0, *grown_s))
         ]
 
@@ -54,7 +54,7 @@ def waited(tmp_path, monkeypatch):
     monkeypatch.setattr(triggers, "usual_interval_s", lambda _history: 2.0)
     monkeypatch.setattr(clock, "pause", lambda seconds, _stop: pauses_s.append(seconds))
     with History(tmp_path / "history.jsonl") as history:
-        history.record(ProgressSampled(written=9, committed=9, total=9))
+        history.record(ProgressSampled(written=9, committed=9, total=9, end=9))
         yield Watch(history, clock.monotonic_s(), 9, 5.0, Flag()), pauses_s
 
 
@@ -81,7 +81,7 @@ def test_a_run_that_ends_in_the_meantime(tmp_path, monkeypatch):
     """The fault is not injected any more."""
     monkeypatch.setattr(triggers, "usual_interval_s", lambda _history: 60.0)
     with History(tmp_path / "history.jsonl") as history:
-        history.record(ProgressSampled(written=9, committed=9, total=9))
+        history.record(ProgressSampled(written=9, committed=9, total=9, end=9))
         watch = Watch(history, clock.monotonic_s(), 9, 5.0, Flag())
         stopping = replace(watch, stop=watch.stop)
         stopping.stop.set()

@@ -348,9 +348,11 @@ def test_a_table_grows_by_the_records_that_its_pipeline_is_through_with(tmp_path
 @pytest.mark.parametrize("committed", [5, 100])
 def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_path, committed):
     """While a loader is alone and runs, its records are the output."""
-    loading = SimpleNamespace(alive=lambda: history.record(ProgressSampled(written=100, committed=10, total=100)) is not None)
+    loading = SimpleNamespace(
+        alive=lambda: history.record(ProgressSampled(written=100, committed=10, total=100, end=10)) is not None
+    )
     history.record(FaultInjected(fault="kill"))
-    history.record(ProgressSampled(written=100, committed=committed, total=100))
+    history.record(ProgressSampled(written=100, committed=committed, total=100, end=committed))
 
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(loading))
     phases.recover(run_plan(tmp_path), history, processes, lambda: False)
@@ -611,7 +613,7 @@ def test_whether_it_is_through_may_not_be_known(history, tmp_path, failure):
 @pytest.mark.parametrize("phase", ["inject", "recover"])
 def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
     """Of a hundred 60 are there, and no more will come: that is for the judge to say, and not a standstill."""
-    history.record(ProgressSampled(written=100, committed=60, total=100))
+    history.record(ProgressSampled(written=100, committed=60, total=100, end=60))
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
     asked = iter([False, False, True])
     pipeline = FakeManagedProcess()
@@ -631,7 +633,7 @@ def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
 
 def test_where_nothing_was_broken_no_recovery_is_waited_for(history, tmp_path):
     """A workload that did not pass by itself is waited for once, and not again after a heal of nothing."""
-    history.record(ProgressSampled(written=100, committed=60, total=100))
+    history.record(ProgressSampled(written=100, committed=60, total=100, end=60))
     pipeline = FakeManagedProcess()
 
     phases.recover(
@@ -658,7 +660,7 @@ def passing(folder, **declared):
 def test_a_workload_that_never_passes_is_given_up_once_it_stands_still(history, tmp_path, quick):
     """And what is behind is told; how long that takes is declared, and not how large the workload is."""
     plan = passing(tmp_path, gives_up_after="60s")
-    history.record(ProgressSampled(written=100, committed=60, total=100))
+    history.record(ProgressSampled(written=100, committed=60, total=100, end=60))
     pipeline = FakeManagedProcess()
     processes = run_processes(history, tmp_path, pipeline=pipeline, loader=None)
     watch = SimpleNamespace(history=history, total=100, deadline_s=3600.0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from chaos.cluster.system import Service
+from chaos.common import events
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
@@ -419,8 +420,9 @@ def test_a_service_is_started_when_it_listens(history, tmp_path, monkeypatch):
     assert process.spec.env["AT"] == "127.77.3.1:19200"
     of_run.check()
     process.lives = False
-    with pytest.raises(InconclusiveError, match="the service-files ended with 1 in the middle of the run"):
+    with pytest.raises(InconclusiveError, match="the service-files ended with 1 in the middle of the run") as caught:
         of_run.check()
+    assert events.cause_of(caught.value) == ""  # the pipeline lives
 
 
 def test_a_service_is_killed_and_started_again(history, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import PhaseBegan, PhaseEnded, RunBegan
+from chaos.common.events import FORMAT, PhaseBegan, PhaseEnded, RunBegan
 from chaos.common.history import History
 from chaos.engine.rejudge import rejudge
 from chaos.install import artifacts
@@ -30,6 +30,7 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "scenario.json").write_text(SCENARIO.to_run(), encoding="utf-8")
     (tmp_path / "schedule.json").write_text(json.dumps(to_json(plan(SCENARIO, 1))), encoding="utf-8")
     with History(tmp_path / "history.jsonl") as history:
+        history.record(RunBegan(run="x", format=FORMAT))
         history.record(PhaseBegan(phase="set_up"))
         history.record(PhaseEnded(phase="set_up"))
     return tmp_path
@@ -62,17 +63,15 @@ def test_a_folder_that_is_no_run_directory(run, name):
     ],
 )
 def test_a_file_that_is_damaged(run, name, old, new, why):
-    """Or of another version: told in one line, with what is wrong in it."""
+    """Told in one line, with what is wrong in it."""
     text = (run / name).read_text(encoding="utf-8")
     assert old in text
     (run / name).write_text(text.replace(old, new, 1), encoding="utf-8")
 
     said = refused(run)
 
-    assert said.startswith(f"{run / name} is damaged, or was written by another version of chaos (")
-    assert said.endswith(
-        "; its run directory has format unknown, this version of chaos writes format 2): run the scenario again"
-    )
+    assert said.startswith(f"{run / name} is damaged (")
+    assert said.endswith("): run the scenario again")
     assert why in said
     assert "\n" not in said
 
@@ -81,9 +80,7 @@ def test_a_list_in_place_of_a_schedule(run):
     """JSON, and still none of ours."""
     (run / "schedule.json").write_text("[]", encoding="utf-8")
 
-    assert refused(run).startswith(
-        f"{run / 'schedule.json'} is damaged, or was written by another version of chaos (TypeError: "
-    )
+    assert refused(run).startswith(f"{run / 'schedule.json'} is damaged (TypeError: ")
 
 
 def test_a_folder_in_place_of_a_file(run):
@@ -102,21 +99,17 @@ def test_a_damaged_history(run):
     assert refused(run).startswith(f"{run / 'history.jsonl'}:1 is damaged (")
 
 
-@pytest.mark.parametrize(("report", "told"), [({"replay": "pytest"}, "1"), ({"replay": "pytest", "version": 2}, "2")])
-def test_the_version_that_wrote_a_damaged_file_is_named(run, report, told):
-    """As its report says; reports without a version have format 1."""
-    (run / "report.json").write_text(json.dumps(report), encoding="utf-8")
-    (run / "schedule.json").write_text("{}", encoding="utf-8")
-
-    assert f"its run directory has format {told}, this version of chaos writes format 2" in refused(run)
-
-
-def test_a_run_of_a_newer_version_is_refused(run):
-    """Its report would be overwritten by one that says less."""
-    (run / "report.json").write_text('{"replay": "pytest", "version": 3}', encoding="utf-8")
+@pytest.mark.parametrize("format_", [2, FORMAT + 1])
+def test_a_run_of_another_version_is_refused(run, format_):
+    """Its words may mean something else, and its report would be replaced; it is told before anything else is wrong."""
+    (run / "history.jsonl").unlink()
+    with History(run / "history.jsonl") as history:
+        history.record(RunBegan(run="x") if format_ == 2 else RunBegan(run="x", format=format_))
+    (run / "scenario.json").write_text("{}", encoding="utf-8")
 
     assert refused(run) == (
-        f"{run} has format 3, and this version of chaos knows formats up to 2: judge it with the version that wrote it"
+        f"{run} has format {format_}, and this version of chaos judges format {FORMAT}: judge it with the version that wrote "
+        "it, or run the scenario again"
     )
 
 
@@ -124,7 +117,7 @@ def lines(run, kept):
     """Put a history in place of that of the run, without some of its lines."""
     (run / "history.jsonl").unlink()
     with History(run / "history.jsonl") as history:
-        history.record(RunBegan(run="x"))
+        history.record(RunBegan(run="x", format=FORMAT))
         for phase in ("set_up", "heal", "drain", "observe", "judge"):
             history.record(PhaseBegan(phase=phase))
             history.record(PhaseEnded(phase=phase))

@@ -23,11 +23,11 @@ def watch(tmp_path):
 
 def test_progress_counts_what_a_reader_can_see(watch):
     """40 % of 1000 is 400 committed records, not 400 written ones."""
-    watch.history.record(ProgressSampled(written=1000, committed=399, total=1000))
+    watch.history.record(ProgressSampled(written=1000, committed=399, total=1000, end=399))
     with pytest.raises(DeadlineError, match=r"the trigger: 40 % of the workload to be committed; last seen: 399 of 1000"):
         triggers.wait_for(Progress(progress="40%"), watch)
 
-    watch.history.record(ProgressSampled(written=1000, committed=400, total=1000))
+    watch.history.record(ProgressSampled(written=1000, committed=400, total=1000, end=400))
     assert triggers.wait_for(Progress(progress="40%"), watch) == {"committed": 400, "of": 1000}
 
 
@@ -97,7 +97,7 @@ def test_all_is_through_when_everything_is_committed_and_nothing_has_moved_for_a
 ):
     """More requests may follow the last commit."""
     monkeypatch.setattr(triggers, "_QUIET_S", quiet_s)
-    watch.history.record(ProgressSampled(written=1000, committed=committed, total=1000))
+    watch.history.record(ProgressSampled(written=1000, committed=committed, total=1000, end=committed))
 
     assert triggers.all_through(watch) == ("all of the workload had passed" if over else "")
 
@@ -107,7 +107,7 @@ def test_all_is_through_when_everything_is_committed_and_nothing_has_moved_for_a
 )
 def test_the_output_alone_does_not_tell_that_all_is_through(watch, written, lag, is_through):
     """Markers, aborted rows and duplicates are in it too."""
-    watch.history.record(ProgressSampled(written=written, committed=1000, total=1000))
+    watch.history.record(ProgressSampled(written=written, committed=1000, total=1000, end=1000))
     if lag is not None:
         watch.history.record(PipelineSampled(positions={}, lag=lag))
 
@@ -117,7 +117,7 @@ def test_the_output_alone_does_not_tell_that_all_is_through(watch, written, lag,
 @pytest.mark.parametrize(("written", "committed", "is_through"), [(1000, 400, True), (999, 400, False), (1000, 399, False)])
 def test_a_model_may_demand_fewer_rows_than_the_source_has(watch, written, committed, is_through):
     """All of the source is through when all of it was written, and the output has the rows that come of it."""
-    watch.history.record(ProgressSampled(written=written, committed=committed, total=400))
+    watch.history.record(ProgressSampled(written=written, committed=committed, total=400, end=committed))
 
     assert triggers.through(replace(watch, records=400, workload=1000)) is is_through
 

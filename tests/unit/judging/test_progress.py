@@ -38,10 +38,11 @@ def _event(index, second, what, value):
 
 SAID = {
     "sample": lambda value: ProgressSampled(written=TOTAL, committed=value, total=TOTAL, end=value),
-    "loaded": lambda value: ProgressSampled(written=value, committed=value, total=TOTAL),
+    "loaded": lambda value: ProgressSampled(written=value, committed=value, total=TOTAL, end=value),
     "lag": lambda value: PipelineSampled(positions={}, lag=value),
     "blocked": lambda value: ReadersBlocked(partition=1, end=20, seconds=value),
     "died": lambda value: ProcessSaid(who="loader", event="loaded", content={"records": value, "failed": True}),
+    "ended": lambda value: PhaseFailed(phase=value[0], error=value[1], cause="pipeline ended"),
     "error": lambda value: PhaseFailed(phase=value[0], error=value[1]),
 }
 PHASES = {"begin": PhaseBegan, "end": PhaseEnded, "fail": PhaseFailed}
@@ -180,7 +181,7 @@ ENDED = "InconclusiveError: the pipeline ended with 1 in the middle of the run; 
 @pytest.mark.parametrize("growth", [(), ((4, "sample", 21),)], ids=["at once", "after some growth"])
 def test_a_pipeline_that_must_end_and_ended_owes_no_recovery(failed, growth):
     """However soon after the fault, and however long the run went on."""
-    lines = (*STEADY, (3, "inject", "crash"), *growth, (5, "lag", 7), (6, "error", (failed, ENDED)), (300, "begin", "observe"))
+    lines = (*STEADY, (3, "inject", "crash"), *growth, (5, "lag", 7), (6, "ended", (failed, ENDED)), (300, "begin", "observe"))
 
     finding = progress.check(history(*lines), 45, TOTAL, "sink", ends="REFUSED")
 
@@ -188,16 +189,16 @@ def test_a_pipeline_that_must_end_and_ended_owes_no_recovery(failed, growth):
 
 
 @pytest.mark.parametrize(
-    ("error", "ends"),
+    ("what", "error", "ends"),
     [
-        (ENDED, "FENCED"),
-        (ENDED, None),
-        ("DeadlineError: waited 180 s for the pipeline to reach the end of its source; REFUSED", "REFUSED"),
+        ("ended", ENDED, "FENCED"),
+        ("ended", ENDED, None),
+        ("error", "DeadlineError: waited 180 s for the pipeline to reach the end of its source; REFUSED", "REFUSED"),
     ],
 )
-def test_a_pipeline_that_ended_otherwise_is_excused_from_nothing(error, ends):
+def test_a_pipeline_that_ended_otherwise_is_excused_from_nothing(what, error, ends):
     """With other words, where it must not end at all, or where it has not ended."""
-    lines = (*STEADY, (3, "inject", "crash"), (6, "error", ("drain", error)), (300, "begin", "observe"))
+    lines = (*STEADY, (3, "inject", "crash"), (6, what, ("drain", error)), (300, "begin", "observe"))
 
     finding = progress.check(history(*lines), 45, TOTAL, "sink", ends=ends)
 
@@ -206,7 +207,7 @@ def test_a_pipeline_that_ended_otherwise_is_excused_from_nothing(error, ends):
 
 def test_a_pipeline_that_must_end_may_not_have_been_slow_before():
     """The recovery before its end counts as any other."""
-    lines = (*STEADY, (3, "inject", "crash"), (60, "sample", 30), (61, "error", ("drain", ENDED)), (62, "begin", "observe"))
+    lines = (*STEADY, (3, "inject", "crash"), (60, "sample", 30), (61, "ended", ("drain", ENDED)), (62, "begin", "observe"))
 
     finding = progress.check(history(*lines), 45, TOTAL, "sink", ends="REFUSED")
 

@@ -62,7 +62,7 @@ class Run:
             case "positions never known":
                 self.say(PhaseFailed(phase="drain", error="InconclusiveError: a format that nobody knows"), 1)
             case "ended as it must":
-                self.say(PhaseFailed(phase="drain", error="InconclusiveError: the pipeline ended with 1 early; REFUSED"), 9)
+                self.say(PhaseFailed(phase="drain", error="REFUSED", cause="pipeline ended"), 9)
         self.say(PhaseBegan(phase="observe"), 0.1)
 
 

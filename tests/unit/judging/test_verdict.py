@@ -390,12 +390,13 @@ def test_a_random_fault_may_hit_something_unused(idle, verdict):
     assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it had no effect" for name in drawn[:2]))
 
 
-def ended(said, pipeline="pipeline"):
-    """A run whose pipeline ended, as the phases tell it."""
-    error = (
-        f"InconclusiveError: the {pipeline} ended with 1 in the middle of the run; the last line of logs/pipeline.log: {said}"
-    )
-    return (*GOOD, *(("runner", "fail", "phase", {"phase": phase, "error": error}) for phase in ("heal", "drain")))
+ENDED = "pipeline ended"
+
+
+def ended(said, cause=ENDED):
+    """A run that failed when something ended, as the phases tell it."""
+    value = {"error": f"it ended with 1 in the middle of the run; the last line of its log: {said}", "cause": cause}
+    return (*GOOD, *(("runner", "fail", "phase", {"phase": phase, **value}) for phase in ("heal", "drain")))
 
 
 def test_a_pipeline_that_must_end_and_says_why():
@@ -403,7 +404,7 @@ def test_a_pipeline_that_must_end_and_says_why():
     refused = judged(ended("RefusedError: made anew"), ends="made anew")
     otherwise = judged(ended("MemoryError"), ends="made anew")
     went_on = judged(ends="made anew")
-    loader = judged(ended("made anew", pipeline="loader"), ends="made anew")
+    loader = judged(ended("made anew", cause=""), ends="made anew")
 
     assert (refused.verdict, refused.problems) == (Verdict.VALID, ())
     assert refused.phase_errors.keys() == {"heal", "drain"}
@@ -434,8 +435,8 @@ def test_a_crash_may_be_healed_by_a_pipeline_that_ends_as_it_must(proved, error,
     lines = (
         *GOOD[:3],
         nemesis("ok", "prove", effective=proved, proof={}),
-        nemesis("fail", "heal", error=said),
-        ("runner", "fail", "phase", {"phase": "inject", "error": "InconclusiveError: the pipeline ended with 1; made anew"}),
+        nemesis("fail", "heal", error=said, cause=ENDED),
+        ("runner", "fail", "phase", {"phase": "inject", "error": "the pipeline ended with 1; made anew", "cause": ENDED}),
     )
 
     assert judged(lines, ends="made anew").verdict is verdict

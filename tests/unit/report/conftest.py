@@ -84,6 +84,7 @@ class Fabricated:
             records=30_000,
             seed=7,
             run_dir=self.folder,
+            output="sink",
             replay='pytest "scenarios.yaml::test_scenario[leader-killed-mid-batch]" --chaos-seed 7',
         )
         return report.model_copy(update=changes)
@@ -142,4 +143,5 @@ def _sample(second: float) -> dict[str, int]:
     """3 000 records a second; no commit while the leader is gone."""
     flowed_s = second if second < 5 else max(5.0, 5 + (second - 8.5) * 2.2)
     written = min(30_000, round((second - 1) * 3000))
-    return {"written": written, "committed": min(written, round((flowed_s - 1.6) * 3) * 1000), "total": 30_000}
+    committed = min(written, round((flowed_s - 1.6) * 3) * 1000)
+    return {"written": written, "committed": committed, "total": 30_000, "end": committed}

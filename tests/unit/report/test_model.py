@@ -31,21 +31,9 @@ def test_a_report_survives_the_way_through_a_file(run: Fabricated) -> None:
     assert isinstance(again.findings[0].verdict, Verdict)
 
 
-def test_a_report_of_an_earlier_version_is_read(run: Fabricated) -> None:
-    """Format 1 has no version, no matrices and no early audit, and says ``bit`` of a fault that was effective."""
-    written = json.loads(run.report().model_dump_json())
-    for field in ("version", "exactly", "matrix", "not_sent", "alarmed_s"):
-        del written[field]
-    for fault in written["faults"]:
-        fault["bit"] = fault.pop("effective")
-        del fault["aftermath"]
-
-    assert Report.model_validate(written) == run.report()
-
-
-@pytest.mark.parametrize("change", [{"version": 3}, {"newer": 1}, {"verdict": "FINE"}, {"verdict": 1}])
+@pytest.mark.parametrize("change", [{"version": 2}, {"version": 4}, {"newer": 1}, {"verdict": "FINE"}, {"verdict": 1}])
 def test_a_report_that_says_something_unknown_is_refused(run: Fabricated, change: dict[str, object]) -> None:
-    """A file of a newer version must not be read as something it does not say."""
+    """A file of another version must not be read as something it does not say."""
     with pytest.raises(ValidationError, match=next(iter(change))):
         Report.model_validate(json.loads(run.report().model_dump_json()) | change)
 
@@ -79,7 +67,7 @@ def test_verdicts_are_written_by_name(run: Fabricated) -> None:
     """A number would mean something else on the day a verdict is added."""
     written = json.loads(run.control().model_dump_json())
 
-    assert (written["version"], written["verdict"], written["expect"]) == (2, "VALID", {"duplicates": "INVALID"})
+    assert (written["version"], written["verdict"], written["expect"]) == (3, "VALID", {"duplicates": "INVALID"})
     assert [finding["verdict"] for finding in written["findings"]] == ["INVALID", "VALID"]
 
 

@@ -123,7 +123,7 @@ def test_it_listens_to_a_history_and_writes_nothing_to_it(tmp_path: Path) -> Non
     out = StringIO()
     with Live("name", Console(file=out, width=120)) as live, History(tmp_path / "history.jsonl", live) as history:
         history.record(PhaseBegan(phase="steady"))
-        history.record(ProgressSampled(written=5, committed=3, total=9))
+        history.record(ProgressSampled(written=5, committed=3, total=9, end=3))
 
     assert "steady" in out.getvalue()
     assert len(list(load(tmp_path / "history.jsonl"))) == 2

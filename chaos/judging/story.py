@@ -1,0 +1,82 @@
+"""What became of each fault of a run, told once from its events: verdict, report and tests ask it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from chaos.common.events import (
+    FaultEvent,
+    FaultFailed,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultSpared,
+    FaultStep,
+    FaultStepBegan,
+    FaultTriggered,
+)
+from chaos.common.history import Event, of_type
+
+F = TypeVar("F", bound=FaultEvent)
+
+
+class Told(NamedTuple, Generic[F]):
+    """An event, and what it says."""
+
+    event: Event
+    value: F
+
+
+@dataclass(slots=True)
+class Story:
+    """One fault, from its trigger to its heal: the last event of each kind, None for what never happened.
+
+    Attributes:
+        waits: the last begin of its trigger.
+        failures: what failed, by step.
+    """
+
+    waits: FaultStepBegan | None = None
+    triggered: Told[FaultTriggered] | None = None
+    injected: Told[FaultInjected] | None = None
+    proved: Told[FaultProved] | None = None
+    healed: Told[FaultHealed] | None = None
+    failures: dict[FaultStep, FaultFailed] = field(default_factory=dict)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether its proof says that it took effect."""
+        return self.proved is not None and self.proved.value.effective
+
+    @property
+    def is_effective(self) -> bool:
+        """Whether it is proved, and its end did not show otherwise."""
+        return self.is_proved and (self.healed is None or self.healed.value.effective)
+
+    def hear(self, event: Event) -> None:
+        """Take the next event of this fault."""
+        match event.value:
+            case FaultStepBegan(step="trigger") as value:
+                self.waits = value
+            case FaultTriggered() as value:
+                self.triggered = Told(event, value)
+            case FaultInjected() as value:
+                self.injected = Told(event, value)
+            case FaultProved() as value:
+                self.proved = Told(event, value)
+            case FaultHealed() as value:
+                self.healed = Told(event, value)
+            case FaultFailed(step=step) as value:
+                self.failures[step] = value
+            case _:
+                pass
+
+
+def stories(faults: Iterable[str], events: Sequence[Event]) -> dict[str, Story]:
+    """Of these faults, in their order; a fault that was spared is not part of the run."""
+    spared = {value.fault for _, value in of_type(events, FaultSpared)}
+    told = {name: Story() for name in faults if name not in spared}
+    for event, value in of_type(events, FaultEvent):
+        if value.fault in told:
+            told[value.fault].hear(event)
+    return told
