@@ -4,11 +4,19 @@ So a message can be reworded without a change of any test: `pytest --snapshot-up
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
 
 from chaos.grammar.base import Message, WrongValueError
 
+_Error = TypeVar("_Error", bound=BaseException)
+
 _LINE = re.compile(r"(?P<file>\S+?\.ya?ml:)?(?P<place>\d+:\d+|[\w.,: -]*?): (?P<text>.+) \[(?P<code>[a-z0-9-]+)\]")
+
+_WAITED = re.compile(r"waited \d[\d.]* s")
 
 told: list[str] = []
 """The texts of the test that runs now; `tests/unit/conftest.py` compares them with its snapshot at its end."""
@@ -27,11 +35,30 @@ def mistakes_in(error: object, hidden: Mapping[str, str] | None = None) -> list[
     return [(line["place"], line["code"]) for line in lines if line]
 
 
-def keep(text: str, hidden: Mapping[str, str] | None = None) -> None:
-    """Keep a text for the snapshot of the test."""
+@contextmanager
+def raised(
+    kind: type[_Error], *names: object, hidden: Mapping[str, str] | None = None
+) -> Generator[pytest.ExceptionInfo[_Error], None, None]:
+    """Expect an error; its text is kept for the snapshot of the test.
+
+    Args:
+        names: what the text must name, whatever its words are: a file, a number, an option.
+        hidden: what the text has in it that is not the same everywhere, and what the snapshot has instead.
+    """
+    with pytest.raises(kind) as caught:
+        yield caught
+    text = keep(str(caught.value), hidden)
+    missing = [str(name) for name in names if str(name) not in text]
+    assert not missing, f"{missing} not in: {text}"
+
+
+def keep(text: str, hidden: Mapping[str, str] | None = None) -> str:
+    """Keep a text for the snapshot of the test, and return it as it was; how long was waited is not kept."""
+    kept = _WAITED.sub("waited <time>", text)
     for here, instead in (hidden or {}).items():
-        text = text.replace(here, instead)
-    told.append(text)
+        kept = kept.replace(here, instead)
+    told.append(kept)
+    return text
 
 
 def code_of(error: WrongValueError) -> str:

@@ -11,6 +11,7 @@ from chaos.cli import init
 from chaos.cli.main import app
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import SparkSubmitPipeline
+from tests.unit.wording import keep
 
 TOPICS = ("{bootstrap}", "{source}", "{sink}")
 OF_JOB = (*TOPICS, "{checkpoint}")
@@ -53,7 +54,7 @@ def refused(*words, answers=()):
     done = called(*words, answers=answers)
     assert done.exit_code == 2
     assert sorted(Path().rglob("*")) == before
-    return done.stderr
+    return keep(done.stderr)
 
 
 # what it writes ------------------------------------------------------------------------------------------------------------
@@ -179,10 +180,8 @@ def test_a_file_that_is_there_is_not_overwritten(repository):
 
     said = refused(*JOB)
 
-    assert (
-        said
-        == "chaos init: scenarios.yaml: is there already, and is not overwritten; move it away, or name another with --file\n"
-    )
+    assert said.startswith("chaos init: scenarios.yaml: ")
+    assert "--file" in said
     assert file.read_text(encoding="utf-8") == "mine"
 
 
@@ -202,11 +201,11 @@ def test_a_file_that_came_while_it_asked_is_not_overwritten(repository, monkeypa
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ((), "missing: --kind spark-submit or command (on"),
-        (("--kind", "spark-submit"), "--application PATH; the arguments of the job, after all flags: -- "),
+        ((), "missing: --kind "),
+        (("--kind", "spark-submit"), "missing: --application PATH; "),
         (("--kind", "spark-submit", "--application", "jobs/copy.jar", "--", *OF_JOB), "missing: --main-class NAME"),
-        (("--kind", "command"), "missing: --group NAME, its consumer group; the command, after all flags: -- WORD …"),
-        (("--kind", "command", "--", "sh", *TOPICS), "missing: --group NAME, its consumer group (on"),
+        (("--kind", "command"), ": -- WORD …"),
+        (("--kind", "command", "--", "sh", *TOPICS), "missing: --group NAME"),
     ],
 )
 @pytest.mark.usefixtures("repository")
@@ -222,35 +221,29 @@ def with_words(*words):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (
-            ("--file", "nowhere/scenarios.yaml", *JOB),
-            "nowhere/scenarios.yaml: its folder is not there; make it: mkdir -p nowhere",
-        ),
+        (("--file", "nowhere/scenarios.yaml", *JOB), "mkdir -p nowhere"),
         (
             ("--application", "jobs/cpy.py", "--kind", "spark-submit", "--", *OF_JOB),
-            "--application: 'jobs/cpy.py' is not a file",
+            "--application: 'jobs/cpy.py' ",
         ),
-        (("--application", "jobs", "--kind", "spark-submit", "--", *OF_JOB), "--application: 'jobs' is not a file"),
-        (("--main-class", "shop.Copy", *JOB), "--main-class: is of a jar, and jobs/copy.py is none; leave it out"),
-        (("--application", "jobs/copy.py", *PROGRAM), "--application: is for --kind spark-submit"),
-        (("--main-class", "shop.Copy", *PROGRAM), "--main-class: is for --kind spark-submit"),
-        (("--model", "sqare", *JOB), "--model: 'sqare' is not known (did you mean square?); write identity or square"),
-        (("--group", "copy-{partition}", *JOB), "--group: {partition} in 'copy-{partition}' is not a placeholder"),
-        (("--environment", "MODE", *JOB), "--environment MODE: write NAME=VALUE"),
-        (("--environment", "MODE=", *JOB), "--environment MODE=: write NAME=VALUE"),
-        (("--environment", "MODE={snk}", *JOB), "--environment MODE: {snk} in '{snk}' is not a placeholder"),
-        (
-            ("--environment", "PART={partition}", *PROGRAM),
-            "--environment PART: {partition} in '{partition}' is not a placeholder",
-        ),
-        ((*JOB, "{partition}"), "the words after --: {partition} in '{partition}' is not a placeholder"),
-        (JOB[:-1], "the words after --: {checkpoint} missing"),
-        (with_words("sh", "run.sh", "{bootstrap}"), "the words after --: {source}, {sink} missing"),
-        (with_words("sh", *TOPICS, ""), "the words after --: one of them is empty"),
-        (with_words("pyhton3", *TOPICS), "the words after --: 'pyhton3' is not a program that can be executed here"),
-        (with_words("./run.sh", *TOPICS), "the words after --: './run.sh' is not a program that can be executed here"),
-        (with_words("sh", *TOPICS, "\x7f"), "so none was written:\nscenarios.yaml:"),
-        (with_words("sh", *TOPICS, "\udc80"), "so none was written:\nscenarios.yaml:"),
+        (("--application", "jobs", "--kind", "spark-submit", "--", *OF_JOB), "--application: 'jobs' "),
+        (("--main-class", "shop.Copy", *JOB), "--main-class: is of "),
+        (("--application", "jobs/copy.py", *PROGRAM), "--application: is for "),
+        (("--main-class", "shop.Copy", *PROGRAM), "--main-class: is for "),
+        (("--model", "sqare", *JOB), "--model: 'sqare' "),
+        (("--group", "copy-{partition}", *JOB), "--group: {partition} "),
+        (("--environment", "MODE", *JOB), "--environment MODE: "),
+        (("--environment", "MODE=", *JOB), "--environment MODE=: "),
+        (("--environment", "MODE={snk}", *JOB), "--environment MODE: {snk} "),
+        (("--environment", "PART={partition}", *PROGRAM), "--environment PART: {partition} "),
+        ((*JOB, "{partition}"), "the words after --: {partition} "),
+        (JOB[:-1], "the words after --: {checkpoint} "),
+        (with_words("sh", "run.sh", "{bootstrap}"), "the words after --: {source}, {sink} "),
+        (with_words("sh", *TOPICS, ""), "the words after --: "),
+        (with_words("pyhton3", *TOPICS), "the words after --: 'pyhton3' "),
+        (with_words("./run.sh", *TOPICS), "the words after --: './run.sh' "),
+        (with_words("sh", *TOPICS, "\x7f"), "\nscenarios.yaml:"),
+        (with_words("sh", *TOPICS, "\udc80"), "\nscenarios.yaml:"),
     ],
 )
 @pytest.mark.usefixtures("repository")
