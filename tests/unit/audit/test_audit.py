@@ -24,6 +24,7 @@ from chaos.audit.where import Where
 from chaos.cli import main
 from chaos.common.errors import InconclusiveError
 from chaos.report.summary import as_text
+from tests.unit.wording import keep, raised
 from verifiers.base import Example, Finding, Verdict
 
 LANDED = OfTopics(Where(landed="logs"), model="square", master="local[2]")
@@ -41,41 +42,41 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("asked", "names"),
     [
         (
             replace(LANDED, where=Where("h:1", landed="logs"), group="g"),
-            "--landed and --bootstrap, --group: either folders or topics",
+            "--landed --bootstrap, --group",
         ),
-        (replace(LANDED, where=Where()), "missing: --bootstrap, --source, --sink; or --landed for folders"),
-        (replace(TOPICS, sink=()), "missing: --sink"),
-        (replace(TOPICS, where=Where("h:1", "e.yaml")), "--external and --bootstrap: the addresses are in e.yaml"),
-        (replace(LANDED, where=Where("", "e.yaml", "logs")), "--landed and --external: either folders or topics"),
-        (replace(LANDED, where=Where(landed="logs", landing="l")), "--landed and --landing: either folders or topics"),
-        (replace(LANDED, identity="header:trace"), "--identity header:NAME needs topics: headers are not landed"),
-        (replace(LANDED, model=""), "missing: --model, or --expected-sql: .*; without a model: chaos audit transactions"),
-        (replace(LANDED, expected="SELECT 1"), "--model and --expected-sql: both say what is right; leave one out"),
-        (replace(LANDED, as_state=True), "--as-state needs --expected-sql, with one row for each key"),
+        (replace(LANDED, where=Where()), "--bootstrap, --source, --sink --landed"),
+        (replace(TOPICS, sink=()), "--sink"),
+        (replace(TOPICS, where=Where("h:1", "e.yaml")), "--external --bootstrap e.yaml"),
+        (replace(LANDED, where=Where("", "e.yaml", "logs")), "--landed --external"),
+        (replace(LANDED, where=Where(landed="logs", landing="l")), "--landed --landing"),
+        (replace(LANDED, identity="header:trace"), "--identity header:NAME"),
+        (replace(LANDED, model=""), "--model, --expected-sql: transactions"),
+        (replace(LANDED, expected="SELECT 1"), "--model --expected-sql:"),
+        (replace(LANDED, as_state=True), "--as-state --expected-sql"),
         (
             replace(TOPICS, model="", expected="SELECT 1", identity="header:trace"),
-            "--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression",
+            "--identity header:NAME --expected-sql:",
         ),
-        (replace(LANDED, routing="hash"), "--routing hash: must be same or any"),
-        (replace(TOPICS, source=("a", "b", "a")), "--source a: is named twice"),
-        (replace(TOPICS, source=("a", "b")), "2 of --source and 1 of --sink: .* unless with --routing any"),
+        (replace(LANDED, routing="hash"), "--routing hash: same any"),
+        (replace(TOPICS, source=("a", "b", "a")), "--source a: twice"),
+        (replace(TOPICS, source=("a", "b")), "2 --source 1 --sink: --routing any"),
         (
             replace(TOPICS, source=("a", "in"), sink=("b", "a")),
-            "--source and --sink a: a topic cannot be compared with",
+            "--source --sink a:",
         ),
-        (replace(LANDED, identity=""), "--identity '': names nothing"),
-        (replace(LANDED, identity=" "), "--identity ' ': names nothing"),
-        (replace(TOPICS, identity="header:"), "--identity 'header:': names nothing"),
-        (replace(LANDED, model="", expected="SELECT 1", identity=""), "--identity '': names nothing"),
+        (replace(LANDED, identity=""), "--identity '':"),
+        (replace(LANDED, identity=" "), "--identity ' ':"),
+        (replace(TOPICS, identity="header:"), "--identity 'header:':"),
+        (replace(LANDED, model="", expected="SELECT 1", identity=""), "--identity '':"),
     ],
 )
-def test_too_much_or_too_little(asked, message):
+def test_too_much_or_too_little(asked, names):
     """Either folders or topics, and of those all three."""
-    with pytest.raises(AuditUsageError, match=message):
+    with raised(AuditUsageError, *names.split(" ")):
         asked.check()
 
 
@@ -248,10 +249,10 @@ def test_what_people_see():
     assert told.rstrip().splitlines()[-1] == "INVALID: 18 records in 2.0\xa0s, 9 records/s"
     failed = as_text(command.table(Audit(problem="no broker"), 100), width=100, colour=False)
     assert failed.strip() == "UNKNOWN: no broker"
-    unasked = Finding("ordering", "sink", Verdict.VALID, 0, 0, note="it is not asked in which order rows are", asked=False)
+    unasked = Finding("ordering", "sink", Verdict.VALID, 0, 0, note="it has no order", asked=False)
     told = as_text(command.table(Audit((RIGHT, unasked), 18, 2.0), 100), width=100, colour=False)
     assert "not asked" in next(line for line in told.splitlines() if line.split()[:1] == ["ordering"])
-    assert "ordering: it is not asked in which order rows are" in told
+    assert "ordering: it has no order" in told
 
 
 def test_a_broker_that_does_not_answer(monkeypatch):
@@ -286,11 +287,8 @@ def test_wrong_usage_leaves_no_report(tmp_path):
 
     answer = CliRunner().invoke(main.app, ["audit", "topics", "--landed", "logs", "--model", "cube", "--json", str(report)])
 
-    assert (answer.exit_code, answer.output, report.exists()) == (
-        2,
-        "chaos audit topics: --model cube: must be identity, square, or module:function\n",
-        False,
-    )
+    assert (answer.exit_code, answer.output.count("\n"), report.exists()) == (2, 1, False)
+    assert keep(answer.output).startswith("chaos audit topics: --model cube: ")
 
 
 WAYS = (
@@ -300,11 +298,9 @@ WAYS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("report", "said"), [("", "is a folder; a file is needed"), ("nowhere/report.json", "its folder is not there")]
-)
+@pytest.mark.parametrize("report", ["", "nowhere/report.json"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report, said):
+def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report):
     """Every audit says so before it looks at its options, or asks a cluster or a folder."""
     for step in ("check", "run"):
         monkeypatch.setattr(type(way), step, lambda *_: pytest.fail("the report comes first"))
@@ -312,7 +308,8 @@ def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report, said):
 
     code = command.main(way, tmp_path / report, told.append)
 
-    assert (code, told) == (2, [f"chaos audit {way.name}: --json {tmp_path / report}: {said}"])
+    assert (code, len(told)) == (2, 1)
+    assert keep(told[0]).startswith(f"chaos audit {way.name}: --json {tmp_path / report}: ")
 
 
 @pytest.mark.parametrize("words", ["topics --landed logs --model square", "transactions --landed logs", "follow"])

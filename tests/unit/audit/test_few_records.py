@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from chaos.audit import few_records
 from chaos.audit.logs import Fixed, Topics
 from chaos.common.errors import InconclusiveError
+from tests.unit.wording import raised
 from verifiers.base import Bounds
 
 NUMBERS = {"orders": {0: 3, 1: 4}}
@@ -54,7 +55,7 @@ def test_an_end_that_is_not_reached(monkeypatch):
     """One whose leader is gone is waited for, for a while."""
     monkeypatch.setattr(few_records, "_SILENT_S", 0.0)
 
-    with pytest.raises(few_records._UnreadableError, match="nothing came for 0 s, and its end was not reached"):
+    with raised(few_records._UnreadableError, "0 s"):
         read([message(0, 0)], [message(0, 1, LEFT)], ends={3: Bounds(0, 3, 3)})
 
 

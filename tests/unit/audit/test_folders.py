@@ -8,6 +8,7 @@ from pyarrow import parquet
 
 from chaos.audit import folders
 from chaos.audit.logs import AuditUsageError
+from tests.unit.wording import keep
 
 SCHEMA = {"partition": pa.int32(), "offset": pa.int64(), "key": pa.string(), "value": pa.string()}
 
@@ -42,7 +43,7 @@ def refused(folder, master="local[*]"):
     try:
         folders.check_landed(str(folder), master)
     except AuditUsageError as error:
-        return str(error)
+        return keep(str(error))
     return ""
 
 
@@ -57,29 +58,30 @@ def test_sound_folders(logs):
 
 @pytest.mark.parametrize("side", ["source", "sink"])
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("column", "kind", "names"),
     [
-        ({"key": pa.binary()}, "part-0.parquet has key string, part-9.parquet has key binary"),
-        ({"offset": pa.int32()}, "part-0.parquet has offset int64, part-9.parquet has offset int32"),
-        ({"value": None}, "part-0.parquet has value string, part-9.parquet has value not at all"),
-        ({"isolation": pa.string()}, "part-0.parquet has isolation not at all, part-9.parquet has isolation string"),
-        ({"timestamp_ms": pa.int64()}, "part-0.parquet has timestamp_ms not at all, part-9.parquet has timestamp_ms int64"),
+        ("key", pa.binary(), ("key string", "key binary")),
+        ("offset", pa.int32(), ("offset int64", "offset int32")),
+        ("value", None, ("value string", "value not at all")),
+        ("isolation", pa.string(), ("isolation not at all", "isolation string")),
+        ("timestamp_ms", pa.int64(), ("timestamp_ms not at all", "timestamp_ms int64")),
     ],
 )
-def test_files_of_different_schemas(logs, side, columns, message):
+def test_files_of_different_schemas(logs, side, column, kind, names):
     """Spark takes the schema of one of them: without `isolation` there, uncommitted rows would count as committed."""
-    land(logs / side, "part-9.parquet", **columns)
+    land(logs / side, "part-9.parquet", **{column: kind})
 
     said = refused(logs)
-    assert said == (
-        f"{logs / side}: its files have different schemas ({message}); land all of it with the same columns and types"
-    )
+    assert said.startswith(f"{logs / side}: ")
+    assert all(name in said for name in ("part-0.parquet", "part-9.parquet", *names))
 
 
 def test_a_log_that_is_not_there(logs):
     (logs / "sink").rename(logs / "skin")
 
-    assert refused(logs) == f"{logs / 'sink'} is not there: --landed names the folder of source/ and sink/"
+    said = refused(logs)
+    assert said.startswith(f"{logs / 'sink'} ")
+    assert "--landed" in said
 
 
 def test_a_log_without_files(logs):
@@ -87,7 +89,7 @@ def test_a_log_without_files(logs):
     for file in (logs / "source").glob("*.parquet"):
         file.unlink()
 
-    assert refused(logs).startswith(f"{logs / 'source'} holds no file of Parquet: land the log there")
+    assert refused(logs).startswith(f"{logs / 'source'} holds no file of Parquet")
 
 
 @pytest.mark.parametrize("name", ["g*d", "go?d", "[g]ood", "{a,b}", "a\\b", "s3://bucket/*", "/*"])

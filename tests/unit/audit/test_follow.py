@@ -1,6 +1,7 @@
 """Following a pipeline, without a cluster: which row answers which record, what is told and kept, what cannot be followed."""
 
 import os
+import re
 import socket
 import struct
 import urllib.error
@@ -25,12 +26,14 @@ from chaos.audit.follow.report import Moment
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.audit.where import Where
 from chaos.cli import main
+from tests.unit.wording import keep, raised
 from verifiers.base import Verdict
 
 TOPICS = Topics("h:1", ("orders",), ("squares",))
 PLAN = Plan(TOPICS, "key", "identity", "same", Following())
 NUMBERS: dict[Side, Any] = {"source": {"orders": {0: 0, 1: 1, 2: 2}}, "sink": {"squares": {0: 0, 1: 1, 2: 2}}}
 OVERDUE_MS = Asked().overdue_ms
+LONG = "x" * 300  # longer than a name of a file may be
 
 
 def row(place, text, value=None):
@@ -393,8 +396,10 @@ def test_what_was_kept_and_cannot_be_read(tmp_path, content):
     path = tmp_path / "state"
     path.write_bytes(content)
 
-    with pytest.raises(AuditUsageError, match=r"--state .*: cannot be read \(.*\); name another file, or remove this one"):
+    with pytest.raises(AuditUsageError) as caught:
         Kept(replace(PLAN, options=Following(state=str(path))), "c").load()
+    assert str(caught.value).startswith(f"--state {path}: ")
+    keep(re.sub(r"\(.*\)", "(<why>)", str(caught.value)))
 
 
 # what is told --------------------------------------------------------------------------------------------------------------
@@ -541,39 +546,39 @@ def get(url, **headers):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "place"),
     [
-        ("--identity left(key,3)", "--identity left(key,3): SQL needs Spark, and cannot be followed; name key, row or header:"),
-        ("--model a:b", "--model a:b: a function of Spark's columns cannot be followed; name identity or square, or leave"),
-        ("--identity row --model square", "--identity row and --model square: rows are compared as they are"),
-        ("--routing hash", "--routing hash: must be same or any"),
-        ("--for 10", "--for 10: is not a duration; write 90s, 10m or 8h"),
-        ("--overdue 0s", "--overdue 0s: is not a duration"),
-        ("--from yesterday", "--from yesterday: must be beginning or now"),
-        ("--window 10", "--window 10: must be 1000 or more"),
-        ("--window 99999999999999", "--window 99999999999999: must be 1000 or more, and 100000000 at most (800 MB)"),
-        ("--window 100000001", "--window 100000001: must be 1000 or more, and 100000000 at most"),
-        ("--identity header:", "--identity header:: the name of the header is missing"),
-        (f"--state {'x' * 300}", f"--state {'x' * 300}: File name too long"),
-        ("--state ./s --metrics-file s", "--state and --metrics-file: both are ./s; name two files"),
-        ("--settle 0s", "--settle 0s: is not a duration"),
-        ("--state /dev/null", "--state /dev/null: is a device; a file is needed, for it is read back"),
-        ("--metrics 0.0.0.0:80", "--metrics 0.0.0.0:80: an address of loopback and a port are needed"),
-        ("--metrics 127.0.0.1", "--metrics 127.0.0.1: an address of loopback"),
-        ("--metrics 127.0.0.1:99999", "--metrics 127.0.0.1:99999: an address of loopback"),
-        ("--metrics-file /nowhere/m", "--metrics-file /nowhere/m: its folder is not there"),
-        ("--state .", "--state .: is a folder; a file is needed"),
-        ("--json .", "--json .: is a folder; a file is needed"),
+        ("--identity left(key,3)", "--identity left(key,3): "),
+        ("--model a:b", "--model a:b: "),
+        ("--identity row --model square", "--identity row and --model square: "),
+        ("--routing hash", "--routing hash: "),
+        ("--for 10", "--for 10: "),
+        ("--overdue 0s", "--overdue 0s: "),
+        ("--from yesterday", "--from yesterday: "),
+        ("--window 10", "--window 10: "),
+        ("--window 99999999999999", "--window 99999999999999: "),
+        ("--window 100000001", "--window 100000001: "),
+        pytest.param("--identity header:", "--identity header:: ", id="no name of a header"),
+        pytest.param(f"--state {LONG}", f"--state {LONG}: File name too long", id="a long name"),
+        ("--state ./s --metrics-file s", "--state and --metrics-file: "),
+        ("--settle 0s", "--settle 0s: "),
+        ("--state /dev/null", "--state /dev/null: "),
+        ("--metrics 0.0.0.0:80", "--metrics 0.0.0.0:80: "),
+        ("--metrics 127.0.0.1", "--metrics 127.0.0.1: "),
+        ("--metrics 127.0.0.1:99999", "--metrics 127.0.0.1:99999: "),
+        ("--metrics-file /nowhere/m", "--metrics-file /nowhere/m: "),
+        ("--state .", "--state .: "),
+        ("--json .", "--json .: "),
     ],
 )
-def test_what_cannot_be_followed(words, message):
+def test_what_cannot_be_followed(words, place):
     """One line that says why, exit code 2; no broker is asked."""
     argv = ["audit", "follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", *words.split()]
 
     answer = CliRunner().invoke(main.app, argv)
 
     assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
-    assert answer.output.startswith(f"chaos audit follow: {message}")
+    assert keep(answer.output, {LONG: "<long>"}).startswith(f"chaos audit follow: {place}")
 
 
 @pytest.mark.parametrize("option", ["--state", "--metrics-file"])
@@ -587,12 +592,12 @@ def test_what_is_no_plain_file(tmp_path, option):
     def refused(path):
         with pytest.raises(AuditUsageError) as told:
             plan.check(replace(PLAN, options=following(path)))
-        return str(told.value)
+        return keep(str(told.value))
 
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
-    assert refused(tmp_path / "pipe") == f"{option} {tmp_path}/pipe: is a pipe or a socket; a file is needed"
-    assert refused(tmp_path / "link").endswith("is a pipe or a socket; a file is needed")
+    assert refused(tmp_path / "pipe").startswith(f"{option} {tmp_path}/pipe: ")
+    assert refused(tmp_path / "link").startswith(f"{option} {tmp_path}/link: ")
     (tmp_path / "file").touch()
     (tmp_path / "other").symlink_to(tmp_path / "file")
     plan.check(replace(PLAN, options=following(tmp_path / "other")))
@@ -602,13 +607,13 @@ def test_what_is_no_plain_file(tmp_path, option):
 @pytest.mark.parametrize("identity", ["header:", "header: "])
 def test_an_identity_by_a_header_without_a_name(identity):
     """Nothing could be compared."""
-    with pytest.raises(AuditUsageError, match=f"--identity {identity}: the name of the header is missing; write header:NAME"):
+    with raised(AuditUsageError, f"--identity {identity}: ", "header:NAME"):
         plan.check(replace(PLAN, identity=identity))
 
 
 def test_an_identity_that_names_nothing():
     """It would be no SQL either."""
-    with pytest.raises(AuditUsageError, match="--identity ' ': names nothing; write key, row or header:NAME"):
+    with raised(AuditUsageError, "--identity ' ': ", "header:NAME"):
         OfFollowing(Where("127.0.0.1:9"), ("a",), ("b",), identity=" ").check()
 
 

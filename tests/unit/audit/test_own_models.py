@@ -9,6 +9,7 @@ import pytest
 from chaos.audit import identity as audit_identity
 from chaos.audit.logs import AuditUsageError
 from chaos.common import own_code
+from tests.unit.wording import keep
 
 MODULE = """
 import os, sys
@@ -72,16 +73,11 @@ def test_a_module_that_never_ends(written, monkeypatch):
     assert said.startswith("cannot be imported: it did not return within 0.1 s (")
 
 
-@pytest.mark.parametrize(
-    ("returned", "said"),
-    [
-        ("None", "returned None; it must return a Column, made of the Column that it is given"),
-        ("'x'", "returned a value of type str; it must return a Column, made of the Column that it is given"),
-        ("5", "returned a value of type int; it must return a Column, made of the Column that it is given"),
-    ],
-)
-def test_a_function_that_returns_no_column(written, returned, said):
-    assert refused(f"{written(MODULE.format(returned=returned, does='pass'))}:returns", "a column") == said
+@pytest.mark.parametrize(("returned", "kind"), [("None", "None"), ("'x'", "type str"), ("5", "type int")])
+def test_a_function_that_returns_no_column(written, returned, kind):
+    said = keep(refused(f"{written(MODULE.format(returned=returned, does='pass'))}:returns", "a column"))
+    assert kind in said
+    assert "Column" in said
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from chaos.audit import command, transactions
 from chaos.audit.logs import AuditUsageError
 from chaos.audit.transactions import OfTransactions
 from chaos.audit.where import Where
+from tests.unit.wording import keep, raised
 from verifiers.transactions import logs
 from verifiers.transactions.logs import Batch, Extent, Logs, Position, State, table
 from verifiers.transactions.verifier import RowsPerRecord
@@ -48,23 +49,23 @@ def landed(folder):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "names"),
     [
-        ({}, "missing: --bootstrap, --group; or --landed for a folder"),
-        ({"bootstrap": "a:1"}, "missing: --group; or --landed for a folder"),
-        ({"external": "file", "bootstrap": "a:1"}, "--external and --bootstrap: the addresses are in file"),
-        ({"landed": "x", "group": "g"}, "--landed and --group: either a folder or a cluster"),
-        ({"landed": "x", "landing": "y"}, "--landed and --landing: either a folder or a cluster"),
-        ({"landed": "x", "rows_per_record": "one"}, "--rows-per-record one: write how many rows one record makes"),
-        ({"landed": "x", "rows_per_record": "2..1"}, "--rows-per-record 2..1: write how many rows one record makes"),
+        ({}, "--bootstrap, --group; --landed"),
+        ({"bootstrap": "a:1"}, "--group; --landed"),
+        ({"external": "file", "bootstrap": "a:1"}, "--external --bootstrap: file"),
+        ({"landed": "x", "group": "g"}, "--landed --group:"),
+        ({"landed": "x", "landing": "y"}, "--landed --landing:"),
+        ({"landed": "x", "rows_per_record": "one"}, "--rows-per-record one:"),
+        ({"landed": "x", "rows_per_record": "2..1"}, "--rows-per-record 2..1:"),
         (
             {"landed": "x", "sink": ("a",), "shared": ("a",)},
-            "--sink and --shared-sink a: either it alone writes there, or others",
+            "--sink --shared-sink a:",
         ),
     ],
 )
-def test_what_does_not_go_together_is_told(given, said):
-    with pytest.raises(AuditUsageError, match=said.replace("(", r"\(").replace(".", r"\.")):
+def test_what_does_not_go_together_is_told(given, names):
+    with raised(AuditUsageError, *names.split(" ")):
         asked(**given).check()
 
 
@@ -96,7 +97,9 @@ def test_a_topic_that_is_in_none_of_the_landed_logs_is_refused(option, word, tmp
     code = command.main(asked(landed=str(tmp_path / "logs"), **{option: ("total",)}), tmp_path / "report.json", print)
 
     assert code == 2
-    assert f"{word} total: is not among the topics of these logs: totals" in capsys.readouterr().out
+    said = keep(capsys.readouterr().out)
+    assert f"{word} total: " in said
+    assert said.endswith(": totals\n")
 
 
 def test_logs_that_were_landed_twice_are_refused(tmp_path, capsys):
@@ -107,14 +110,16 @@ def test_logs_that_were_landed_twice_are_refused(tmp_path, capsys):
     code = command.main(asked(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
 
     assert code == 2
-    assert "it was landed twice: land the logs again, into a folder of their own" in capsys.readouterr().out
+    assert "twice" in keep(capsys.readouterr().out)
 
 
 def test_a_folder_that_is_not_there(tmp_path, capsys):
     code = command.main(asked(landed=str(tmp_path / "nowhere")), tmp_path / "report.json", print)
 
     assert code == 2
-    assert "nowhere/extents is not a Parquet folder (FileNotFoundError): land the logs again" in capsys.readouterr().out
+    said = keep(capsys.readouterr().out)
+    assert f"{tmp_path / 'nowhere' / 'extents'} " in said
+    assert "FileNotFoundError" in said
 
 
 def test_logs_that_were_landed_are_not_overwritten(tmp_path, capsys):
