@@ -20,6 +20,7 @@ from chaos.judging.verdict import decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.checkpoint import COMMITS, OFFSETS
+from tests.unit.wording import keep, raised
 from verifiers.base import Bounds, Verdict
 
 
@@ -356,16 +357,13 @@ def test_a_moment_that_was_missed_is_told_and_not_waited_for(job, watch):
     """The run is UNKNOWN with this reason."""
     job.do(2, 30, 30)
 
-    with pytest.raises(InconclusiveError) as caught:
+    with raised(InconclusiveError, "batch 2 was done", "rows of batch 2"):
         triggers.wait_for(AtBatch(batch=2), watch)
-
-    moment = "when rows of batch 2 are in the sink and it is not done"
-    assert str(caught.value) == f"batch 2 was done before the trigger came: {moment}"
 
 
 def test_a_batch_that_is_waited_for_in_vain(watch):
     """How far the job was is said."""
-    with pytest.raises(DeadlineError, match="the trigger: when batch 7 is done; last seen: planned: batch 1, done: batch 1"):
+    with raised(DeadlineError, "batch 7", "planned: batch 1, done: batch 1"):
         triggers.wait_for(AtBatch(batch=7, seen="done"), watch)
 
 
@@ -377,8 +375,7 @@ def test_a_batch_beyond_the_workload_is_not_waited_for(job, watch, monkeypatch, 
     if under_way:
         job.plan(2, 30, 30)
 
-    expected = (DeadlineError, "done: batch 1") if under_way else (InconclusiveError, "all of the workload had passed before")
-    with pytest.raises(expected[0], match=expected[1]):
+    with raised(DeadlineError, "done: batch 1") if under_way else raised(InconclusiveError):
         triggers.wait_for(AtBatch(batch=7, seen="done"), watch)
 
 
@@ -410,10 +407,7 @@ def test_a_run_whose_trigger_was_missed_is_unknown_and_says_why(job, watch, play
     judgement = played({"batch": 2, "seen": "rows"})
 
     assert judgement.verdict is Verdict.UNKNOWN
-    assert judgement.fault_problems["strikes"] == (
-        "its trigger never came: InconclusiveError: batch 2 was done before the trigger came: "
-        "when rows of batch 2 are in the sink and it is not done"
-    )
+    assert "InconclusiveError: batch 2 " in keep(judgement.fault_problems["strikes"])
     assert watch.history.latest(FaultInjected) is None
 
 

@@ -10,6 +10,7 @@ from chaos.engine import environment
 from chaos.engine.environment import Environment
 from chaos.install import jars, spark_versions
 from chaos.scenario.model import KafkaSpec, SystemSpec
+from tests.unit.wording import keep
 
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
 
@@ -93,7 +94,8 @@ def test_a_healthy_system_is_used_again(made, runtimes):
     assert one.system(SystemSpec()) is one.system(SystemSpec())
     assert len(runtimes) == 1
     assert one.ups_s == [1.5]
-    assert said == ["ended what an earlier crash had left: broker-7"]
+    assert len(said) == 1
+    assert "broker-7" in keep(said[0])
 
 
 def test_spark_is_started_when_it_is_needed_for_the_first_time(made):
@@ -155,7 +157,8 @@ def test_a_system_that_does_not_heal_is_rebuilt(made, runtimes):
 
     assert one.system(SystemSpec()).wrong == []
     assert [runtime.is_closed for runtime in runtimes] == [True, False]
-    assert "the system is not healthy and is rebuilt: broker-2 is down; a rule is armed" in said
+    (told,) = (line for line in said if "broker-2 is down; a rule is armed" in line)
+    keep(told)
 
 
 def test_what_did_not_come_up_is_ended(made, runtimes):

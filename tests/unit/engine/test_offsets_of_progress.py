@@ -14,6 +14,7 @@ from chaos.engine.triggers import Watch, usual_interval_s, wait_for
 from chaos.grammar.triggers import OnRequest, Progress
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import describe, from_json, plan, to_json
+from tests.unit.wording import keep, raised
 
 WHEN = Progress(progress="40%")
 
@@ -86,7 +87,7 @@ def test_a_run_that_ends_in_the_meantime(tmp_path, monkeypatch):
         stopping = replace(watch, stop=watch.stop)
         stopping.stop.set()
 
-        with pytest.raises(InconclusiveError, match="the run ended before the trigger came"):
+        with raised(InconclusiveError):
             wait_for(WHEN, stopping, offset=0.9)
 
 
@@ -112,10 +113,8 @@ def test_the_plan_and_the_schedule_tell_it():
     schedule = plan(scenario({"progress": "40%"}), 7)
     offset, (line,), (step,) = schedule.steps[0].offset, describe(schedule), to_json(schedule)["steps"]
 
-    assert (
-        line
-        == f"at 40 % of the workload, {100 * offset:.0f} % of the way to the next growth: crash_pipeline, restarted after 1 s"
-    )
+    assert all(word in line for word in ("40 %", f"{100 * offset:.0f} %", "crash_pipeline"))
+    keep(line)
     assert step["offset"] == round(offset, 4)
     assert from_json(to_json(schedule)).steps[0].offset == offset
 

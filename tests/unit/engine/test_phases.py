@@ -26,6 +26,7 @@ from chaos.subject.base import Topic, Topics
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import Table
+from tests.unit.wording import keep, raised
 from verifiers.base import Bounds
 
 
@@ -132,11 +133,8 @@ def test_a_workload_that_was_refused_is_not_loaded(history, counted, declared):
     history.record(ProcessSaid(who="loader", event="loaded", content=content))
     why = " (Broker: Message size too large)" if counted else ""
 
-    with pytest.raises(InconclusiveError) as caught:
+    with raised(InconclusiveError, f"{counted} of 100 ", why, f"refused: {declared}"):
         phases.require_all_loaded(history, FakeManagedProcess(), 100, refused=declared)
-    assert str(caught.value).startswith(
-        f"the loader: {counted} of 100 records were refused for good{why}, and the workload declares refused: {declared}; "
-    )
 
 
 def test_as_many_refused_records_as_are_declared(history):
@@ -199,7 +197,7 @@ def test_a_pipeline_that_never_rests(monkeypatch):
     monkeypatch.setattr(lag, "_SETTLES_WITHIN_S", 0.2)
     positions = ({0: number} for number in range(1000))
 
-    with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
+    with pytest.raises(DeadlineError, match="position"):
         lag.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
 
 
@@ -273,13 +271,9 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
 @pytest.mark.parametrize(
     ("sink", "position", "told"),
     [
-        (0, 0, "nothing of source was read, by group copy, and nothing was written to sink; does the pipeline read"),
-        (
-            0,
-            90,
-            "90 records of source were read, by group copy, and nothing was written to sink; does the pipeline write elsewhere",
-        ),
-        (100, 0, "100 records are in sink, and group copy says that nothing of source was read; does the pipeline commit its"),
+        (0, 0, "nothing of source"),
+        (0, 90, "90 records of source"),
+        (100, 0, "100 records are in sink"),
     ],
 )
 def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tmp_path, monkeypatch, sink, position, told):
@@ -290,9 +284,8 @@ def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tm
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
 
-    with pytest.raises(DeadlineError, match="the pipeline to reach the end of its source; last seen: ") as caught:
+    with raised(DeadlineError, told, "group copy"):
         phases.drain(plan, ends, history, processes, lambda: {0: position})
-    assert told in str(caught.value)
 
 
 def test_a_drain_is_waited_for_as_long_as_it_makes_progress(history, tmp_path, monkeypatch):
@@ -375,7 +368,7 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
     processes = run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess())
     began_s = clock.monotonic_s()
 
-    with pytest.raises(StandstillError, match="output to grow again after the heal; last seen: behind in a-0: 7"):
+    with raised(StandstillError, "behind in a-0: 7"):
         phases.recover(run_plan(tmp_path, recovery_slo="0.5s"), history, processes, lambda: False, lambda: "behind in a-0: 7")
 
     assert clock.monotonic_s() - began_s > 0.5, "it was given up before the recovery was too slow"
@@ -543,21 +536,18 @@ def named_plan(folder):
 @pytest.mark.parametrize(
     ("positions", "failures", "said"),
     [
-        (lambda: {0: 0}, [], "nothing of source was read, by group g, and nothing was written to sink; does the pipeline read"),
-        (
-            lambda: {0: 4, 1: 3},
-            [],
-            "7 records of source were read, by group g, and nothing was written to sink; does the pipeline",
-        ),
-        (None, [], "nothing was written to sink; does the pipeline read"),
-        (dict, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], "how far the pipeline is cannot be told: "),
+        (lambda: {0: 0}, [], "nothing of source was read, by group g"),
+        (lambda: {0: 4, 1: 3}, [], "7 records of source were read, by group g"),
+        (None, [], "nothing was written to sink"),
+        (dict, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], "_TIMED_OUT"),
     ],
+    ids=["nothing read", "nothing written", "without positions", "no answer"],
 )
 def test_why_a_run_waits_is_told_by_what_the_brokers_say(tmp_path, positions, failures, said):
     """What retention has removed from a topic is not counted."""
     ends = {"source": {0: Bounds(2, 9, 9)}, "sink": {0: Bounds(5, 5, 5)}}
 
-    assert phases.standstill_of(named_plan(tmp_path), FakeEnds(ends, failures), positions).startswith(said)
+    assert said in keep(phases.standstill_of(named_plan(tmp_path), FakeEnds(ends, failures), positions))
 
 
 @pytest.mark.parametrize(

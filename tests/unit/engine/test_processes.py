@@ -18,6 +18,7 @@ from chaos.runtime.base import ProcessSpec
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Command
+from tests.unit.wording import keep, raised
 from verifiers.base import Finding, Verdict
 
 
@@ -219,10 +220,10 @@ def test_it_has_started_when_what_it_runs_works(history, tmp_path):
 def test_a_query_whose_checkpoint_is_elsewhere(history, tmp_path, monkeypatch):
     """Its driver runs, and nothing begins where it is looked for: the place is told."""
     monkeypatch.setattr(processes_of_a_run, "_STARTED_WITHIN_S", 0.2)
-    command = Command(("true",), has_begun=lambda: False, begins_by="a query to begin its checkpoint in /run/checkpoint")
+    command = Command(("true",), has_begun=lambda: False, begins_by="a sign in /run/checkpoint")
     managed = ManagedProcess(FakeRuntime(says=b'{"supervisor": "started"}\n'), history, "pipeline", command, tmp_path)
 
-    with pytest.raises(DeadlineError, match=r"the pipeline to start, and for a query to begin its checkpoint in /run/ch"):
+    with raised(DeadlineError, "a sign in /run/checkpoint"):
         managed.wait_until_started()
 
 
@@ -263,20 +264,16 @@ def test_the_pipeline_must_live_and_the_loader_may_end(history, tmp_path):
     processes.check()
 
     runtime.started["pipeline"].lives = False
-    with pytest.raises(
-        InconclusiveError, match=r"the pipeline ended with 1 in the middle of the run; logs/pipeline.log is empty"
-    ):
+    with raised(InconclusiveError, "the pipeline ended with 1 ", "logs/pipeline.log"):
         processes.check()
 
     (tmp_path / "logs" / "pipeline.log").write_text("{}\nTraceback (most recent call last):\nKafkaError: FATAL\n \n")
-    with pytest.raises(
-        InconclusiveError, match=r"in the middle of the run; the last line of logs/pipeline.log: KafkaError: FATAL"
-    ):
+    with raised(InconclusiveError, "logs/pipeline.log: KafkaError: FATAL"):
         processes.check()
 
 
 def test_a_run_without_a_pipeline_has_none_to_crash(history, tmp_path):
-    with pytest.raises(LookupError, match="this scenario has no pipeline to crash"):
+    with raised(LookupError):
         RunProcesses(FakeRuntime(), history, tmp_path).crashable()
 
 
@@ -442,7 +439,7 @@ def test_a_service_is_killed_and_started_again(history, tmp_path, monkeypatch):
     assert process.done == ["kill", "start"]
     of_run.check()
     assert next(listens, None) is None
-    with pytest.raises(LookupError, match="this run has started no service postgres"):
+    with raised(LookupError, "postgres"):
         of_run.service("postgres")
 
 
@@ -534,7 +531,7 @@ def test_the_newest_instances_are_told_to_end(scaled):
 
 def test_a_pipeline_that_can_have_no_other_instance(pipeline):
     """Its words know no instances: a query of Spark's has one checkpoint."""
-    with pytest.raises(LookupError, match="there is one pipeline, and no other can be started"):
+    with raised(LookupError):
         pipeline.scale(2)
 
 
@@ -548,4 +545,4 @@ def test_an_instance_that_does_not_end_when_it_is_told_to_has_resisted(scaled):
 
     started["pipeline-instance-3"].write(b'{"event": "killed", "copies": [0]}\n')
 
-    assert pipeline.resisted() == "its supervisor had to kill copy 0"
+    assert keep(pipeline.resisted()).endswith(" copy 0")
