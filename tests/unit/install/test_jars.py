@@ -10,6 +10,7 @@ import pytest
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import jars
 from chaos.install.jars import Ivy, Jar
+from tests.unit.wording import raised
 
 SHA = "a" * 64
 WANTED = (Jar("org.example", "thing", "1.0", hashlib.sha256(b"right").hexdigest()),)
@@ -223,21 +224,20 @@ def test_a_module_comes_with_all_that_it_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "made", "error"),
+    ("said", "made", "names"),
     [
-        (":: g#a;1: not found", (), r"g:a:1 is not in Maven Central; choose a version that is"),
-        (
-            ":: UNRESOLVED DEPENDENCIES ::\n ERROR x",
-            ("g__a-1.jar",),
-            r"could not be fetched \(something that these need\)",
-        ),
-        ("java.net.UnknownHostException: repo1", (), r"Maven Central cannot be reached \(g:a:1\)"),
+        (":: g#a;1: not found", (), ("g:a:1 ", "Maven Central")),
+        (":: UNRESOLVED DEPENDENCIES ::\n ERROR x", ("g__a-1.jar",), ()),
+        ("java.net.UnknownHostException: repo1", (), ("Maven Central", "(g:a:1)")),
     ],
+    ids=["not there", "something that it needs", "no answer"],
 )
-def test_a_module_that_cannot_be_had(tmp_path: Path, monkeypatch, said: str, made: tuple[str, ...], error: str) -> None:
+def test_a_module_that_cannot_be_had(
+    tmp_path: Path, monkeypatch, said: str, made: tuple[str, ...], names: tuple[str, ...]
+) -> None:
     """It does not exist, or something that it needs, or nobody answers."""
     monkeypatch.delenv("CHAOS_MAVEN_MIRROR", raising=False)
     ivy: Any = FakeIvy(said, *made)
 
-    with pytest.raises(RuntimeUnavailableError, match=error):
+    with raised(RuntimeUnavailableError, *names):
         jars.resolve((jars.Module("g", "a", "1"),), tmp_path, ivy)

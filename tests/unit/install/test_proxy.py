@@ -5,6 +5,7 @@ import pytest
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import artifacts, go_build, proxy
+from tests.unit.wording import raised
 
 
 def test_tests_are_not_part_of_the_server() -> None:
@@ -25,7 +26,7 @@ def test_every_package_that_the_server_imports_is_among_its_sources() -> None:
 
 def test_missing_sources_are_reported(tmp_path: Path) -> None:
     """Both a clone and a wheel have them, so something was lost."""
-    with pytest.raises(RuntimeUnavailableError, match=r"are not in .*; install the project again"):
+    with raised(RuntimeUnavailableError, tmp_path):
         proxy.sources(tmp_path)
 
 

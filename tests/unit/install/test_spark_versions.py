@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import artifacts, class_archives, jars, preflight, spark_versions
 from chaos.install.spark_versions import SparkProgram
+from tests.unit.wording import keep, raised
 
 ROOT = Path(__file__).parents[3]
 RESOLVED = ("org.apache.spark__spark-sql-kafka-0-10", "org.apache.kafka__kafka-clients", "org.slf4j__slf4j-api")
@@ -65,12 +66,13 @@ def test_another_version_is_fetched_once_and_noted(said):
     first, second = (artifacts.of_spark("4.0.9", PARTS, said.append) for _ in range(2))
 
     assert said == [
-        "fetching the Kafka connector of Spark 4.0.9 …",
+        keep(said[0]),
         "resolve org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.9",
         "fetching Spark 4.0.9, about 300 MB, once …",
         "pip --require-hashes build.txt with ",
         "pip --no-build-isolation pyspark==4.0.9 with build",
     ]
+    assert "Spark 4.0.9" in said[0]
     assert first == second
     assert (first.spark.version, first.spark.scala, first.spark.home.name) == ("4.0.9", "2.13", "pyspark")
     assert [jar.name.partition("__")[2] for jar in first.spark.connector] == [
@@ -106,43 +108,34 @@ def test_a_cache_that_has_changed_is_not_used(said, changed):
 
 
 @pytest.mark.parametrize(
-    ("prints", "told"),
+    ("prints", "names"),
     [
-        (
-            "WARNING: …\nERROR: No matching distribution found for pyspark==3.5.99",
-            "system.spark.version: PyPI has no PySpark 3.5.99; choose a version that it has: pip index versions pyspark",
-        ),
+        ("WARNING: …\nERROR: No matching distribution found for pyspark==3.5.99", ("pip index versions pyspark",)),
         (
             "WARNING: Retrying after connection broken by …\nERROR: No matching distribution found for pyspark==3.5.99",
-            (
-                "system.spark.version: Spark 3.5.99 is not in the cache and PyPI cannot be reached; connect to a network once, "
-                "tell pip of a mirror (PIP_INDEX_URL), or copy a filled cache and set CHAOS_CACHE"
-            ),
+            ("PIP_INDEX_URL", "CHAOS_CACHE"),
         ),
-        (
-            "/venv/bin/python: No module named pip",
-            (
-                "system.spark.version: Spark 3.5.99 is fetched by pip, which is not in this environment; "
-                f"run {sys.executable} -m ensurepip"
-            ),
-        ),
-        ("error: disk full", "system.spark.version: PySpark 3.5.99 could not be installed: error: disk full"),
+        ("/venv/bin/python: No module named pip", (f"{sys.executable} -m ensurepip",)),
+        ("error: disk full", (": error: disk full",)),
     ],
+    ids=["no such version", "no network", "no pip", "another error"],
 )
-def test_what_pip_cannot_fetch_is_told_in_a_line(said, monkeypatch, tmp_path, prints, told):
+def test_what_pip_cannot_fetch_is_told_in_a_line(said, monkeypatch, tmp_path, prints, names):
     """And nothing stays in the cache."""
     monkeypatch.setattr("chaos.install.spark_versions.processes.run", lambda argv, **_: CompletedProcess(argv, 1, "", prints))
 
-    with pytest.raises(RuntimeUnavailableError) as caught:
+    with raised(
+        RuntimeUnavailableError, "system.spark.version: ", "3.5.99", *names, hidden={sys.executable: "<python>"}
+    ) as caught:
         artifacts.of_spark("3.5.99", PARTS, said.append)
 
-    assert str(caught.value) == told
+    assert "\n" not in str(caught.value)
     assert [path.name for path in (tmp_path / "cache").glob("spark-*") if path.suffix != ".half"] == []
 
 
 def test_a_version_without_a_connector_is_told_before_the_package_is_fetched(said, monkeypatch):
     def resolve(wanted, _folder, _ivy):
-        raise RuntimeUnavailableError(f"{wanted[0]} is not in Maven Central; choose a version that is")
+        raise RuntimeUnavailableError(f"{wanted[0]} is not in Maven Central")
 
     monkeypatch.setattr(jars, "resolve", resolve)
 
@@ -150,23 +143,26 @@ def test_a_version_without_a_connector_is_told_before_the_package_is_fetched(sai
         artifacts.of_spark("4.3.0", PARTS, said.append)
 
     module = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
-    assert str(caught.value) == f"system.spark.version 4.3.0: {module} is not in Maven Central; choose a version that is"
+    assert str(caught.value) == f"system.spark.version 4.3.0: {module} is not in Maven Central"
     assert not [line for line in said if line.startswith("pip")]
 
 
 @pytest.mark.parametrize(
-    ("python", "java", "told"),
+    ("python", "java", "names"),
     [
-        ((3, 13, 1), "17.0.1", "Spark 3.5.7 needs Python 3.11, and this is 3.13; make an environment of Python 3.11"),
-        ((3, 11, 7), "25.0.1", "Spark 3.5.7 does not start with Java 25.0.1; set JAVA_HOME to a JDK 17"),
+        ((3, 13, 1), "17.0.1", ("Spark 3.5.7", "Python 3.11", "3.13")),
+        ((3, 11, 7), "25.0.1", ("Spark 3.5.7", "Java 25.0.1", "JAVA_HOME", "JDK 17")),
     ],
+    ids=["Python", "Java"],
 )
-def test_an_interpreter_that_is_too_new_for_a_version_is_told_before_anything_is_fetched(said, monkeypatch, python, java, told):
+def test_an_interpreter_that_is_too_new_for_a_version_is_told_before_anything_is_fetched(
+    said, monkeypatch, python, java, names
+):
     """Spark 4 runs with it."""
     monkeypatch.setattr("chaos.install.spark_versions.sys.version_info", python)
     monkeypatch.setattr(preflight, "java_version", lambda _java: java)
 
-    with pytest.raises(RuntimeUnavailableError, match=told):
+    with raised(RuntimeUnavailableError, *names):
         artifacts.of_spark("3.5.7", PARTS, said.append)
     spark_versions.check_interpreters("4.0.0", PARTS.java)
 

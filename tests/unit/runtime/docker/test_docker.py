@@ -9,6 +9,7 @@ import pytest
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.runtime.base import ProcessSpec
 from chaos.runtime.docker import engine, network, runtime
+from tests.unit.wording import raised
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT"
 DEFAULT = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0"
@@ -42,17 +43,18 @@ def test_a_usable_daemon_passes():
 
 
 @pytest.mark.parametrize(
-    ("version", "info", "message"),
+    ("version", "info", "names"),
     [
-        ({"ApiVersion": "1.39"}, INFO, r"API is 1\.39, 1\.41 .* is needed; upgrade Docker"),
-        (VERSION, INFO | {"OSType": "windows"}, "switch it to Linux containers"),
-        (VERSION, INFO | {"SecurityOptions": ["name=rootless"]}, "rootless: its networks are not reachable"),
-        (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, "userns: users in it are not this machine's"),
+        ({"ApiVersion": "1.39"}, INFO, ("1.39", "1.41")),
+        (VERSION, INFO | {"OSType": "windows"}, ("Linux",)),
+        (VERSION, INFO | {"SecurityOptions": ["name=rootless"]}, ("rootless",)),
+        (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, ("userns",)),
     ],
+    ids=["an old one", "of Windows", "rootless", "with other users"],
 )
-def test_an_unusable_daemon_is_refused_with_what_mends_it(version, info, message):
+def test_an_unusable_daemon_is_refused_with_what_mends_it(version, info, names):
     """Before any container is made."""
-    with pytest.raises(RuntimeUnavailableError, match=message):
+    with raised(RuntimeUnavailableError, *names):
         engine.check_engine(version, info)
 
 
