@@ -53,7 +53,7 @@ def test_the_table_of_events_tells_of_every_type():
         FaultInjected(fault="kill-1", target="broker-2", hold_s=3.0, after_trip_ms=1.5),
         FaultProved(fault="kill-1", effective=False, proof={"refused": []}),
         FaultHealed(fault="kill-1", target="broker-2", moved=3, to=None),
-        FaultHealed(fault="late-1", effective=False, problem="no broker answered the late request"),
+        FaultHealed(fault="late-1", effective=False, problem="nobody answered"),
         RequestMissed(fault="kill-1", request="EndTxn", links=["app->broker-1"], sent=0, unparsed=0),
         ProgressSampled(written=3, committed=2, total=9, end=2),
         ProcessSaid(who="pipeline", event="batch", content={"event": 1, "who": "x", "f": None}),

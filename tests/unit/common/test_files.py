@@ -12,6 +12,7 @@ import pytest
 
 from chaos.common import files
 from chaos.common.errors import RuntimeUnavailableError
+from tests.unit.wording import raised
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_there_is_an_end_to_it(tmp_path):
     for _ in range(99):
         files.new_folder(tmp_path, "system")
 
-    with pytest.raises(RuntimeUnavailableError, match=f"no new folder could be made in {tmp_path}"):
+    with raised(RuntimeUnavailableError, tmp_path):
         files.new_folder(tmp_path, "system")
 
 
@@ -79,7 +80,7 @@ def test_a_fifo_that_nobody_reads(tmp_path, monkeypatch):
     path = tmp_path / "fifo"
     os.mkfifo(path)
 
-    with pytest.raises(OSError, match=r"it is a FIFO, and nobody reads it within 0\.1 s"):
+    with raised(OSError, "FIFO", "0.1 s"):
         files.write_atomically(path, "text")
 
 

@@ -13,6 +13,7 @@ from chaos.loader.generators import _made as _generator
 from chaos.scenario.verifiers import _made
 from chaos.subject.tables import _made as _reader
 from tests.unit.plugins import FAULT, VERIFIER, install
+from tests.unit.wording import keep, raised
 
 GROUP = "chaos.faults"
 
@@ -68,8 +69,8 @@ def test_the_packages_are_listed_with_what_they_add(site):
             "1 / 0",
             "it cannot be imported (ZeroDivisionError: division by zero); mend that package",
         ),
-        ("cut_link = shop:THING", "THING = 5", "'cut_link' is the name of one of chaos's own; give it another name"),
-        ("stall-it = shop:THING", "THING = 5", "'stall-it' is not a word of scenarios files; write lower-case letters, digits"),
+        ("cut_link = shop:THING", "THING = 5", "'cut_link' "),
+        ("stall-it = shop:THING", "THING = 5", "'stall-it' "),
     ],
 )
 def test_an_entry_point_that_cannot_be_used(site, point, text, said):
@@ -94,7 +95,7 @@ def test_two_packages_with_one_name(site):
     assert found().things == {}
     (problem,) = found().problems
     assert problem.startswith(f"bank-chaos 1.0 and shop-chaos 1.0: entry point {GROUP}: stall = ")
-    assert problem.endswith(": two packages have this name for something of theirs; uninstall one of them")
+    keep(problem)
     assert {"stall = shop:THING", "stall = bank:THING"} <= set(re.split(": | and ", problem))
 
 
@@ -119,18 +120,19 @@ def loaded(site, made, text, name, value):
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "names"),
     [
-        ("(FaultBase)", "", r"this is not a fault; name a class below chaos\.faults\.base\.FaultBase"),
-        ('"stall"', '"halt"', r'Stall is not of this kind; write kind: Literal\["stall"\]'),
-        ("    needs = frozenset()\n", "", r"Stall does not say what it needs; write needs = frozenset\(\{Capability\.…\}\)"),
+        ("(FaultBase)", "", ("chaos.faults.base.FaultBase",)),
+        ('"stall"', '"halt"', ("Stall ", 'kind: Literal["stall"]')),
+        ("    needs = frozenset()\n", "", ("Stall ", "needs = frozenset({Capability.…})")),
     ],
+    ids=["no fault", "another kind", "without needs"],
 )
-def test_a_class_that_is_not_a_fault_of_this_kind(site, right, wrong, said):
+def test_a_class_that_is_not_a_fault_of_this_kind(site, right, wrong, names):
     """It would fail in the middle of a run, or be refused by the grammar with other words."""
     assert right in FAULT
 
-    with pytest.raises(UnfitError, match=f"^{said}$"):
+    with raised(UnfitError, *names):
         loaded(site, _fault, FAULT.replace(right, wrong), "stall", "shop:Stall")
 
 
@@ -140,34 +142,24 @@ def test_a_class_that_is_a_fault(site):
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "name"),
     [
-        ("class Tidy:", "def Tidy():", "this is not a class; name the class of the verifier"),
-        ('name = "tidy"', 'name = "neat"', "Tidy has the name 'neat'; give it that of the entry point"),
-        (
-            '    guarantee = "everything is tidy"\n',
-            "",
-            "Tidy is not a verifier: it needs `guarantee`, a text; see",
-        ),
-        (
-            '{"sink"}',
-            '{"snik"}',
-            "Tidy is not a verifier: it needs `subjects`, a set of source and sink; ",
-        ),
-        ('frozenset({"sink"})', "frozenset()", "Tidy is not a verifier: it needs `subjects`, a set of source and sink; see"),
-        ('{"told"}', '{"said"}', "Tidy is not a verifier: it needs `views`, a set of uncommitted, again, batches, ledger, "),
-        ('("untidy",)', "()", "Tidy is not a verifier: it needs `anomalies`, at least one; see verifiers/base.py"),
-        ("def check", "def judge", "Tidy is not a verifier: it needs `check(evidence)`; see verifiers/base.py"),
+        ("class Tidy:", "def Tidy():", "class"),
+        ('name = "tidy"', 'name = "neat"', "Tidy has the name 'neat'"),
+        ('    guarantee = "everything is tidy"\n', "", "`guarantee`"),
+        ('{"sink"}', '{"snik"}', "`subjects`"),
+        ('frozenset({"sink"})', "frozenset()", "`subjects`"),
+        ('{"told"}', '{"said"}', "`views`"),
+        ('("untidy",)', "()", "`anomalies`"),
+        ("def check", "def judge", "`check(evidence)`"),
     ],
 )
-def test_a_class_that_is_not_a_verifier(site, right, wrong, said):
+def test_a_class_that_is_not_a_verifier(site, right, wrong, name):
     """It is told before anything is started, and not when a run is judged."""
     assert right in VERIFIER
 
-    with pytest.raises(UnfitError) as caught:
+    with raised(UnfitError, name):
         loaded(site, _made, VERIFIER.replace(right, wrong), "tidy", "shop:Tidy")
-
-    assert str(caught.value).startswith(said)
 
 
 def test_a_verifier_that_is_right(site):
@@ -176,19 +168,18 @@ def test_a_verifier_that_is_right(site):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "name"),
     [
-        ("orders = 7", "this is not a function; name one that is given a number, the seed, and yields rows"),
-        ("def orders():\n    yield {}", "it takes no seed; let its first argument be one, a number: def rows(seed): …"),
-        ("def orders(*, seed):\n    yield {}", "it takes no seed; let its first argument be one, a number: def rows(seed): …"),
+        ("orders = 7", "not a function"),
+        ("def orders():\n    yield {}", "def rows(seed): …"),
+        ("def orders(*, seed):\n    yield {}", "def rows(seed): …"),
     ],
+    ids=["no function", "without a seed", "with a seed by name"],
 )
-def test_a_thing_that_is_not_a_generator(site, text, said):
+def test_a_thing_that_is_not_a_generator(site, text, name):
     """It is told before anything is started."""
-    with pytest.raises(UnfitError) as caught:
+    with raised(UnfitError, name):
         loaded(site, _generator, text, "orders", "shop:orders")
-
-    assert str(caught.value) == said
 
 
 def test_a_generator_that_is_right(site):
@@ -197,29 +188,21 @@ def test_a_generator_that_is_right(site):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "name"),
     [
-        (
-            "shelf = 5",
-            "this is not a function of a module; name one like def read(spark, places): …",
-        ),
+        ("shelf = 5", "not a function"),
         (
             "def outer():\n    def shelf(spark, places):\n        return 5\n    return shelf\nshelf = outer()",
-            "this is not a function of a module; name one like def read(spark, places): …",
+            "not a function of a module",
         ),
-        (
-            "def shelf(spark):\n    return 5",
-            "it cannot be given a session and places; let its first arguments be these: def read(spark, places): …",
-        ),
+        ("def shelf(spark):\n    return 5", "first arguments"),
     ],
     ids=["no function", "inside another", "too few arguments"],
 )
-def test_a_thing_that_reads_no_sink(site, text, said):
+def test_a_thing_that_reads_no_sink(site, text, name):
     """It is told before anything is started."""
-    with pytest.raises(UnfitError) as caught:
+    with raised(UnfitError, name, "def read(spark, places): …"):
         loaded(site, _reader, text, "shelf", "shop:shelf")
-
-    assert str(caught.value) == said
 
 
 def test_a_reader_is_found_where_its_package_is(site):

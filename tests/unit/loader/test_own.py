@@ -77,7 +77,7 @@ def test_half_a_line_of_a_loader_that_was_killed() -> None:
         (b'{"ok": 1, "partition": 0}', 'expected {"ok": ID, "partition": P, "offset": O}'),
         (b'{"ok": 1, "partition": "0", "offset": 3}', 'expected {"ok": ID, "partition": P, "offset": O}'),
         (b'{"ok": 1, "partition": 0, "offset": -1}', "with null for an offset"),
-        (b'{"ok": 1, "partition": 3, "offset": 0}', "expected a partition of the topic, from 0 to 2"),
+        (b'{"ok": 1, "partition": 3, "offset": 0}', "from 0 to 2"),
         (b'{"fail": 1, "error": 7}', 'expected {"fail": ID, "error": "why"}'),
     ],
 )
@@ -136,7 +136,8 @@ def test_a_loader_whose_line_is_not_understood(tmp_path: Path) -> None:
     code, output, errors, ledger = run(SENDS + "print('loaded 1', flush=True); import time; time.sleep(600)", tmp_path)
 
     assert (code, output) == (1, "")
-    assert errors[-1].startswith("line 3 of what the loader says is not understood: loaded 1; expected one of")
+    assert all(name in errors[-1] for name in ("line 3 ", "loaded 1"))
+    keep(errors[-1])
     assert not ledger.exists()
 
 
@@ -147,7 +148,7 @@ def test_a_loader_that_cannot_be_started(tmp_path: Path) -> None:
     ended = subprocess.run(words, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False)
 
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("the loader cannot be started: [Errno 2] No such file or directory: 'no-such-program'")
+    assert "[Errno 2] No such file or directory: 'no-such-program'" in keep(ended.stderr)
 
 
 @pytest.mark.parametrize("obeys", [True, False])
