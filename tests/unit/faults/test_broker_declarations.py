@@ -2,34 +2,29 @@ import pytest
 
 from chaos.scenario.plan import from_json, plan, to_json
 from tests.unit.scenario.declared import errors_in_fault, read
+from tests.unit.wording import keep
 
 WHEN = "when: {after: 1s}"
-WORDS = {
-    "kind: terminate_broker, target: controller": "terminate_broker controller, restarted after 3 s",
-    "kind: rolling_restart": "rolling_restart by terminate, one broker after the other",
-    "kind: rolling_restart, how: kill, restart_after: 2s": (
-        "rolling_restart by kill, one broker after the other, restarted after 2 s"
-    ),
-    "kind: chase_leader, target: 'leader(datasink, 0)', times: 4": (
-        "chase_leader leader(datasink, 0), 4 times, restarted after 1 s"
-    ),
-    "kind: power_loss, target: broker-1": "power_loss broker-1, restarted after 3 s",
-    "kind: log_dir_full, target: any": "log_dir_full on any, room again after 3 s",
-    "kind: prefer_leader, target: transaction_coordinator": (
-        "prefer_leader: another replica than transaction_coordinator leads"
-    ),
-    "kind: reassign_partition, target: 'follower(datasink, 0)', for: 5s": (
-        "reassign_partition: the replica on follower(datasink, 0) is elsewhere for 5 s"
-    ),
+FAULTS = {
+    "kind: terminate_broker, target: controller": "controller 3 s",
+    "kind: rolling_restart": "terminate",
+    "kind: rolling_restart, how: kill, restart_after: 2s": "kill 2 s",
+    "kind: chase_leader, target: 'leader(datasink, 0)', times: 4": "leader(datasink, 0) 4 times 1 s",
+    "kind: power_loss, target: broker-1": "broker-1 3 s",
+    "kind: log_dir_full, target: any": "any 3 s",
+    "kind: prefer_leader, target: transaction_coordinator": "transaction_coordinator",
+    "kind: reassign_partition, target: 'follower(datasink, 0)', for: 5s": "follower(datasink, 0) 5 s",
 }
 
 
-@pytest.mark.parametrize(("fault", "words"), WORDS.items())
-def test_a_fault_is_read_told_and_written_down(fault: str, words: str) -> None:
+@pytest.mark.parametrize(("fault", "names"), FAULTS.items())
+def test_a_fault_is_read_told_and_written_down(fault: str, names: str) -> None:
     """`chaos plan` says what it does, and a schedule on disk is the same schedule."""
     scenario = read(f"faults: [{{{fault}, {WHEN}}}]").scenarios[0]
 
-    assert scenario.faults[0].describe() == words
+    told = keep(scenario.faults[0].describe())
+    assert told.startswith(scenario.faults[0].kind)
+    assert all(name in told for name in names.split())
     assert from_json(to_json(plan(scenario, 1))) == plan(scenario, 1)
 
 

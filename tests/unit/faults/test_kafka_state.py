@@ -69,11 +69,12 @@ def test_a_storm_is_proved_by_partitions_that_move_to_members_of_ours(monkeypatc
 @pytest.mark.parametrize(
     ("members", "gives", "reason"),
     [
-        ([], [3], "the group has no members whose partitions could move"),
-        (["chaos-storm"], [3], "the group has no members whose partitions could move"),
-        (KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)), [3], "the group has no members"),
+        ([], [3], "no members"),
+        (["chaos-storm"], [3], "no members"),
+        (KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)), [3], "no members"),
         (["app"], [0], "0 partitions moved"),
     ],
+    ids=["nobody", "ours alone", "no group", "nothing given"],
 )
 def test_a_storm_that_takes_nothing_from_the_pipeline_is_not_effective(monkeypatch, members, gives, reason):
     """A member of ours that is alone in the group is given everything, and nothing was rebalanced."""

@@ -25,7 +25,7 @@ from chaos.faults.pipeline_process import (
     ZombiePipeline,
 )
 from tests.unit.faults.wire import FakeRules, context
-from tests.unit.wording import keep
+from tests.unit.wording import keep, raised
 
 NOW = {"after": "0s"}
 
@@ -237,7 +237,7 @@ def test_an_end_in_order_is_proved_when_it_has_come(pipeline):
     ("pipeline", "problem"),
     [
         ({"obeys": False}, "the pipeline to end"),
-        ({"ended": "its supervisor had to kill copy 0"}, "does not end when it is told to: its supervisor had to kill copy 0"),
+        ({"ended": "it was killed"}, ": it was killed"),
     ],
     indirect=["pipeline"],
 )
@@ -312,6 +312,9 @@ def test_a_pause_that_was_longer_than_the_timeout_it_names_had_its_effect(pipeli
     assert "effective" not in paused_past(pipeline, 0.0).heal()
 
 
+STATES = {"'sleeping'": "<state>", "'running'": "<state>"}
+
+
 @pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
 def test_a_pipeline_that_was_never_stopped_was_not_paused(pipeline):
     """Its process runs on, so the check of the fault fails; there is nothing to measure then."""
@@ -319,7 +322,7 @@ def test_a_pipeline_that_was_never_stopped_was_not_paused(pipeline):
 
     paused.inject()
 
-    with pytest.raises(DeadlineError, match="the pipeline to stand still"):
+    with raised(DeadlineError, hidden=STATES):
         prove(paused)
     assert paused.heal() == {}
 
@@ -357,8 +360,9 @@ def test_a_zombie_that_died_of_something_else_had_no_effect(pipeline):
     injection.inject()
     assert prove(injection).effective
 
-    outcome = {"effective": False, "problem": "the zombie was not fenced: it ended with -9 after it woke up"}
-    assert injection.heal() == outcome
+    outcome = injection.heal()
+    assert outcome.pop("problem").endswith(": it ended with -9 after it woke up")
+    assert outcome == {"effective": False}
 
 
 @pytest.mark.parametrize("pipeline", [{"says": ""}], indirect=True)
@@ -368,7 +372,7 @@ def test_a_zombie_that_is_not_fenced_is_an_error_of_the_heal(pipeline):
     injection.inject()
     prove(injection)
 
-    with pytest.raises(DeadlineError, match="one of the two instances to be fenced"):
+    with raised(DeadlineError):
         injection.heal()
 
 
@@ -381,7 +385,7 @@ def test_a_zombie_that_was_never_stopped_gets_no_successor(pipeline):
     proof = prove(injection)
 
     assert not proof.effective
-    assert "the pipeline to stand still" in proof.facts["problem"]
+    assert "pipeline" in keep(proof.facts["problem"], STATES)
     assert injection.heal() == {}
     assert "take_over" not in pipeline.done
 
@@ -449,8 +453,9 @@ def test_a_pipeline_whose_new_instances_join_no_group_was_not_scaled(pipeline, m
     proof = prove(injection)
 
     assert not proof.effective
-    assert "the group to be stable with 3 members" in proof.facts["problem"]
-    assert "2 members" in proof.facts["problem"]
+    problem = keep(proof.facts["problem"])
+    assert "3 members" in problem
+    assert "2 members" in problem
 
 
 def test_a_pipeline_is_scaled_in(pipeline):

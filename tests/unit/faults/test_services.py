@@ -8,6 +8,7 @@ import pytest
 
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.services import CrashService
+from tests.unit.wording import raised
 
 
 class FakeService:
@@ -76,5 +77,5 @@ def test_a_service_that_is_still_there_was_not_killed(made, what):
 
 
 def test_a_service_that_no_run_has_started():
-    with pytest.raises(LookupError, match="this run has started no service files"):
+    with raised(LookupError, "files"):
         CrashService(service="files").prepare(FaultContext(None, {}), Random(1))

@@ -9,7 +9,7 @@ from chaos.grammar.base import WrongValueError
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget, executor_target, worker_target
 from chaos.scenario.plan import describe, from_json, plan, to_json
 from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, head, read
-from tests.unit.wording import code_of
+from tests.unit.wording import code_of, keep
 
 DECLARED = """\
 faults:
@@ -51,24 +51,21 @@ def test_a_plan_tells_what_will_be_done() -> None:
     """The sentence that `chaos plan` prints names target, time and what is repaired."""
     lines = describe(plan(read(DECLARED).scenarios[0], 1))
 
-    assert lines == [
-        "1 s after output flows: crash_python_worker executor(busiest)",
-        "1 s after output flows: pause_executor executor(2) for 14 s",
-        "while Produce 9 is on the wire: zombie_executor executor(all), woken up after 3 s",
-        "1 s after output flows: crash_worker worker-2, restarted after 2 s",
-        "1 s after output flows: crash_master, its state is lost, restarted after 2 s",
-        (
-            "at 20 % of the workload, 73 % of the way to the next growth: "
-            "damage_checkpoint older_copy, put back 4 s later, restarted after 1 s"
-        ),
-        (
-            "at 20 % of the workload, 10 % of the way to the next growth: "
-            "damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s"
-        ),
-        "at 20 % of the workload, 1 % of the way to the next growth: crash_before_commit, restarted after 1 s",
-        "1 s after output flows: delete_group_offsets, then put back, restarted after 1 s",
-        "1 s after output flows: hanging_transaction in partition 2 of the sink for 5 s, then aborted",
+    wanted = [
+        ("1 s", "crash_python_worker", "executor(busiest)"),
+        ("1 s", "pause_executor", "executor(2)", "14 s"),
+        ("Produce 9", "zombie_executor", "executor(all)", "3 s"),
+        ("1 s", "crash_worker", "worker-2", "2 s"),
+        ("1 s", "crash_master", "lost", "2 s"),
+        ("20 %", "73 %", "damage_checkpoint", "older_copy", "4 s", "1 s"),
+        ("20 %", "10 %", "damage_checkpoint", "offsets_torn", "removed", "1 s"),
+        ("20 %", "1 %", "crash_before_commit", "1 s"),
+        ("1 s", "delete_group_offsets", "put back", "1 s"),
+        ("1 s", "hanging_transaction", "partition 2", "5 s", "aborted"),
     ]
+    for line, names in zip(lines, wanted, strict=True):
+        keep(line)
+        assert [name for name in names if name not in line] == []
 
 
 def test_a_schedule_is_read_back_as_it_was_written() -> None:

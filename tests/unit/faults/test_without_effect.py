@@ -35,6 +35,7 @@ from chaos.faults.spark_daemons import CrashedMaster, CrashedWorkers
 from chaos.faults.spark_executors import CrashedExecutors
 from chaos.faults.spark_python_workers import CrashedPythonWorkers, PausedPythonWorkers, ZombieExecutors
 from tests.unit.faults.wire import UsedLink
+from tests.unit.wording import keep
 from verifiers.base import Bounds
 
 TESTS = Path(__file__).parents[2]
@@ -184,7 +185,7 @@ def test_an_open_transaction_that_blocks_nobody_had_no_effect(at):
     proof = OpenTransaction("datasink-0", 0.0, fault, at.context, offsets=[5]).proof()
 
     assert not proof.effective
-    assert "the last stable offset to stand before the open transaction" in proof.facts["problem"]
+    assert "last stable offset" in keep(proof.facts["problem"])
 
 
 @pytest.mark.parametrize("before", [{0: 5}, {}], ids=["still there", "never there"])
