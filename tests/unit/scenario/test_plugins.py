@@ -170,23 +170,25 @@ def test_packages_that_cannot_be_used_are_told_where_scenarios_are_asked_for(run
     points = {"chaos.verifiers: tidy": "bank:Tidy", "chaos.generators: rows": "bank:rows", "chaos.sinks: shelf": "bank:shelf"}
     install(tmp_path / "site", "bank-chaos", points, bank="import no_such_module\n")
     missing = "(ModuleNotFoundError: No module named 'no_such_module')"
-    mend = "mend that package, or uninstall it"
-    lines = (
-        'shop-chaos 1.0: entry point chaos.faults: stall = shop:Stall: Stall is not of this kind; write kind: Literal["stall"]',
-        f"bank-chaos 1.0: entry point chaos.verifiers: tidy = bank:Tidy: it cannot be imported {missing}; {mend}",
-        f"bank-chaos 1.0: entry point chaos.generators: rows = bank:rows: it cannot be imported {missing}; {mend}",
-        f"bank-chaos 1.0: entry point chaos.sinks: shelf = bank:shelf: it cannot be imported {missing}; {mend}",
+    wanted = (
+        ("shop-chaos 1.0: entry point chaos.faults: stall = shop:Stall: ", 'kind: Literal["stall"]'),
+        ("bank-chaos 1.0: entry point chaos.verifiers: tidy = bank:Tidy: ", missing),
+        ("bank-chaos 1.0: entry point chaos.generators: rows = bank:rows: ", missing),
+        ("bank-chaos 1.0: entry point chaos.sinks: shelf = bank:shelf: ", missing),
     )
 
     plan = run(*COMMAND, "plan")
     plain = run("-m", "pytest", "-q")
     asked = run("-m", "pytest", "-q", "-m", "chaos")
 
-    assert (plan.returncode, plan.stdout, tuple(plan.stderr.splitlines())) == (4, "", lines)
+    assert (plan.returncode, plan.stdout) == (4, "")
+    for line, (place, named) in zip(keep(plan.stderr).splitlines(), wanted, strict=True):
+        assert line.startswith(place)
+        assert named in line
     assert (plain.returncode, plain.stderr) == (0, "")
     assert "1 passed" in plain.stdout
     assert asked.returncode == pytest.ExitCode.INTERRUPTED  # as for a file with errors
-    assert "\n".join(lines) in asked.stdout
+    assert plan.stderr.strip() in asked.stdout
     assert "Traceback" not in asked.stdout
 
 
