@@ -6,6 +6,7 @@ import pytest
 
 from chaos.cluster import internal_topics
 from chaos.cluster.internal_topics import CommittedPosition, TransactionState
+from tests.unit.wording import raised
 
 KEY = "0001000762696c6c696e6700066f726465727300000002"
 POSITIONS = [
@@ -81,9 +82,9 @@ def test_what_is_cut_off_or_not_known_is_refused():
     """A wrong reading would be judged as if it were right."""
     name = struct.pack(">h", 0) + text("app-1")
 
-    with pytest.raises(ValueError, match=r"a record of 10 bytes ends in the middle of a field"):
+    with raised(ValueError, "10 bytes"):
         internal_topics.position(bytes.fromhex(KEY), bytes(10))
-    with pytest.raises(ValueError, match=r"'app-1' is in state 9, which is not known"):
+    with raised(ValueError, "'app-1'", "state 9"):
         internal_topics.transaction(name, state(0, 9, struct.pack(">i", 0)))
-    with pytest.raises(ValueError, match=r"has version 4, which is not that of a transactional id"):
+    with raised(ValueError, "version 4"):
         internal_topics.transaction(struct.pack(">h", 4) + text("app-1"), None)

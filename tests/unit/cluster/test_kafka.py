@@ -14,6 +14,7 @@ from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka, java_hash
 from chaos.cluster.topics import log_ends
 from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
+from tests.unit.wording import raised
 
 FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
 BROKERS = {1: ("kafka-1", 9092), 4: ("kafka-4", 9092)}
@@ -213,11 +214,11 @@ def test_who_leads_and_who_follows():
 
     assert (asked.leader("chaos-a-x", 0), asked.followers("chaos-a-x", 0)) == (4, [1])
     assert (asked.replicas("chaos-a-x", 0), asked.in_sync("chaos-a-x", 0)) == ([4, 1], [1, 4])
-    with pytest.raises(LookupError, match="chaos-a-x-1 has no leader now"):
+    with raised(LookupError, "chaos-a-x-1 "):
         asked.leader("chaos-a-x", 1)
-    with pytest.raises(LookupError, match="there is no partition chaos-a-x-7"):
+    with raised(LookupError, "chaos-a-x-7"):
         asked.replicas("chaos-a-x", 7)
-    with pytest.raises(LookupError, match="this pipeline has no consumer group"):
+    with raised(LookupError):
         asked.group_partition("")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from chaos.cluster import protocol
 from chaos.cluster.protocol import Batch, parse_batches
+from tests.unit.wording import keep
 
 LONG = "datasink-" + "x" * 200
 
@@ -126,18 +127,22 @@ def test_the_quorum_says_who_leads_it():
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "name"),
     [
-        (quorum(whole=31), r"DescribeQuorum was answered with CLUSTER_AUTHORIZATION_FAILED \(31\)"),
-        (quorum(code=6), r"the controller quorum has no leader now \(error 6\)"),
-        (quorum(leader=-1), "the controller quorum has no leader now"),
-        (quorum()[:20], "the answer to DescribeQuorumRequest cannot be decoded"),
+        (quorum(whole=31), "CLUSTER_AUTHORIZATION_FAILED (31)"),
+        (quorum(code=6), "(error 6)"),
+        (quorum(leader=-1), "no leader"),
+        (quorum()[:20], "DescribeQuorumRequest"),
     ],
+    ids=["not allowed", "an error", "no leader", "cut off"],
 )
-def test_a_quorum_without_leader_is_no_answer(answer, said):
+def test_a_quorum_without_leader_is_no_answer(answer, name):
     """The next broker is asked then."""
-    with broker(answer) as (address, _), pytest.raises(ConnectionError, match=said):
+    with broker(answer) as (address, _), pytest.raises(ConnectionError) as caught:
         protocol.quorum_leader(address)
+
+    assert name in str(caught.value)
+    keep(str(caught.value).partition(": ")[0])  # what comes after it are words of the client
 
 
 def test_a_ping_is_answered_or_not():
