@@ -4,7 +4,9 @@ import pytest
 
 from chaos.report.failure_text import describe, during, explain
 from chaos.report.model import Report
+from chaos.scenario.verifiers import GUARANTEE_OF_PROGRESS
 from tests.unit.report.conftest import Fabricated
+from tests.unit.wording import keep
 from verifiers import VERIFIERS
 from verifiers.base import Example, Verdict
 
@@ -20,7 +22,9 @@ def test_an_invalid_run_names_the_record_and_the_fault_it_fell_into(run: Fabrica
 
     assert lines[0] == "INVALID: duplicates 1 204 · gaps 0"
     assert "Broken: duplicates in sink, 1 204 of 30 000 records (demanded: no record is there twice)" in lines
-    assert "  … and 1 201 more; findings.json has the first 8" in lines
+    (more,) = (line for line in lines if "findings.json" in line)
+    assert "1 201" in keep(more)
+    assert more.endswith(" 8")
     assert (
         "  duplicate: id 17, partition 2, offset 1204, 11:06:46.200Z, also at offset 1190"
         " [during kill_broker-1 on broker-2 (leader of datasink-0), 1.2 s after injection]"
@@ -33,10 +37,9 @@ def test_a_run_that_was_too_slow_counts_faults_and_no_records(run: Fabricated) -
 
     lines = explained(run.report(findings=(slow,), expect={"progress": Verdict.VALID}))
 
-    assert (
-        "Broken: progress in sink, slow recovery 1, blocked 1; the output grew 2 214 times"
-        " (demanded: the pipeline goes on after a fault)"
-    ) in lines
+    (told,) = (line for line in lines if line.startswith("Broken: progress in sink, slow recovery 1, blocked 1; "))
+    assert "2 214 times" in keep(told)
+    assert GUARANTEE_OF_PROGRESS in told
 
 
 def test_a_hanging_transaction_is_told_first(run: Fabricated) -> None:
@@ -44,12 +47,10 @@ def test_a_hanging_transaction_is_told_first(run: Fabricated) -> None:
     detail = "producer 7 epoch 3 open for 63.4 s of at most 2 s; its coordinator says Empty, producer 7 epoch 3, of 'sink-1'"
     place = Example("hanging", 0, 12, None, run.at(6.2), detail)
     hanging = run.finding("hanging", Verdict.INVALID, count=1, checked=3, counts={"hanging": 1, "young": 0}, examples=(place,))
-    gaps = run.finding(
-        "gaps", Verdict.UNKNOWN, note="an open transaction hides the end of partition 0 (read to offset 12 of 13)"
-    )
+    gaps = run.finding("gaps", Verdict.UNKNOWN, note="partition 0 was read to offset 12 of 13")
     expect = {"gaps": Verdict.VALID, "hanging": Verdict.VALID}
 
-    promise = "every open transaction will be ended"
+    promise = VERIFIERS["hanging"].guarantee
     during_it = "during kill_broker-1 on broker-2 (leader of datasink-0), 1.2 s after injection"
 
     lines = explained(run.report(findings=(gaps, hanging), expect=expect, problems=("drain: open in datasink-0: 1",)))
@@ -59,7 +60,7 @@ def test_a_hanging_transaction_is_told_first(run: Fabricated) -> None:
         f"Broken: hanging in sink, 1 of the transactions in 3 partitions: hanging 1 (demanded: {promise})",
         f"  hanging: no id, partition 0, offset 12, 11:06:46.200Z, {detail} [{during_it}]",
         "Not proved: gaps in sink (demanded: no record is missing)",
-        "  an open transaction hides the end of partition 0 (read to offset 12 of 13)",
+        "  partition 0 was read to offset 12 of 13",
     ]
 
 
@@ -185,7 +186,7 @@ def test_every_verifier_stands_for_a_guarantee(run: Fabricated, verifier: str) -
 
     (line,) = (line for line in explained(run.report(findings=(broken,))) if line.startswith("Broken: "))
 
-    assert not line.endswith("(as declared in the scenario)")
+    assert line.endswith(f"(demanded: {VERIFIERS[verifier].guarantee})")
 
 
 def test_it_never_exceeds_forty_lines(run: Fabricated) -> None:
@@ -232,8 +233,9 @@ def test_what_was_in_force_since_the_copy_before_is_named(run: Fabricated) -> No
     def told(at: float, since: float) -> str:
         return during(report, run.at(at), run.at(since)).replace("\u00a0", " ")
 
-    assert told(8, 4) == told(4, 8) == "in force since the copy before it: die-2 (injected 3.0 s earlier)"
-    assert told(5.5, 1.5) == "in force since the copy before it: cut-1 (injected 4.5 s earlier), die-2 (injected 0.5 s earlier)"
+    assert told(8, 4) == told(4, 8)
+    assert keep(told(8, 4)).endswith(": die-2 (injected 3.0 s earlier)")
+    assert keep(told(5.5, 1.5)).endswith(": cut-1 (injected 4.5 s earlier), die-2 (injected 0.5 s earlier)")
     assert told(8, 7) == "2.0 s after die-2 was healed"
 
 
@@ -244,7 +246,7 @@ def test_the_request_at_which_a_fault_struck_is_named(run: Fabricated) -> None:
 
     text = during(report, run.at(8), run.at(4)).replace("\u00a0", " ")
 
-    assert text == f"in force since the copy before it: die-2 (injected 3.0 s earlier, {moment})"
+    assert keep(text).endswith(f": die-2 (injected 3.0 s earlier, {moment})")
     assert f"Z, {moment}, healed after" in explain(report)
     assert during(report, run.at(6.2)).endswith(f"1.2\u00a0s after injection ({moment})")
 
@@ -256,7 +258,7 @@ def test_many_faults_between_two_copies_do_not_fill_the_report(run: Fabricated) 
     text = during(run.report(faults=faults), run.at(8), run.at(0)).replace("\u00a0", " ")
 
     named = ", ".join(f"f-{n} (injected {8 - n}.0 s earlier)" for n in (4, 5, 6))
-    assert text == f"in force since the copy before it: {named} and 3 more before"
+    assert f": {named} and 3 more" in keep(text)
 
 
 def test_between_two_faults_the_one_that_was_healed_last_is_named(run: Fabricated) -> None:
@@ -271,7 +273,7 @@ def test_between_two_faults_the_one_that_was_healed_last_is_named(run: Fabricate
 def test_an_absent_record_has_no_moment(run: Fabricated) -> None:
     """A lost record was written at no time."""
     assert during(run.report(), None) == ""
-    assert during(run.report(faults=()), run.at(1)) == "while no fault was in force"
+    assert "no fault" in keep(during(run.report(faults=()), run.at(1)))
 
 
 def test_a_missing_row_whose_place_is_not_known(run: Fabricated) -> None:

@@ -14,6 +14,7 @@ from chaos.report.summary import as_text, markdown, summary_table
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from tests.unit.report.conftest import Fabricated
+from tests.unit.wording import keep
 
 APP = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["app"], "group": "g"}
 SCENARIO = Scenario.model_validate({"name": "one", "title": "One", "pipeline": APP})
@@ -64,19 +65,18 @@ def test_a_valid_run_tells_it_everywhere(run: Fabricated):
         allure._description,
     )
 
+    (words,) = {phrase.replace("\u00a0", " ") for phrase in phrases(again)} - {
+        phrase.replace("\u00a0", " ") for phrase in phrases(quiet)
+    }
+    assert "10 times" in keep(words)
     for form in forms:
-        text = " ".join(form(again).replace("\u00a0", " ").split())
-        assert "the program ended and was started again 10 times after exit code 1" in text
-        assert "started again" not in form(quiet)
+        assert words in " ".join(form(again).replace("\u00a0", " ").split())
+        assert words.partition(" 10 ")[0] not in " ".join(form(quiet).replace("\u00a0", " ").split())
 
 
-@pytest.mark.parametrize(
-    ("restarts", "codes", "words"),
-    [
-        (1, (), "the program ended and was started again once"),
-        (2, (-9, 1), "the program ended and was started again 2 times after exit codes -9, 1"),
-    ],
-)
-def test_words_for_it(run: Fabricated, restarts, codes, words):
+@pytest.mark.parametrize(("restarts", "codes", "ending"), [(1, (), " once"), (2, (-9, 1), " 2 times after exit codes -9, 1")])
+def test_words_for_it(run: Fabricated, restarts, codes, ending):
     """One, or more of one or of several kinds."""
-    assert words in [phrase.replace("\u00a0", " ") for phrase in phrases(run.valid(restarts=restarts, exit_codes=codes))]
+    told = [phrase.replace("\u00a0", " ") for phrase in phrases(run.valid(restarts=restarts, exit_codes=codes))]
+    (words,) = (phrase for phrase in told if phrase.endswith(ending))
+    keep(words)
