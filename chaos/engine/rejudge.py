@@ -70,9 +70,10 @@ def _require_format(run: Path) -> None:
     """Refuse what another version wrote: the same words may mean something else in it, and its files would be replaced.
 
     Raises:
-        InconclusiveError: another version wrote it, or there is no history.
+        InconclusiveError: another version wrote it.
     """
-    format_ = _read(run / "history.jsonl", format_of)
+    path = run / "history.jsonl"
+    format_ = _read(path, format_of) if path.exists() else None
     if format_ not in {None, FORMAT}:
         raise InconclusiveError(
             f"{run} has format {format_}, and this version of chaos judges format {FORMAT}: judge it with the version that "
