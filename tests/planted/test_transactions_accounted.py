@@ -315,6 +315,25 @@ def test_all_that_was_read_again_in_one_transaction_stands_still():
         assert judged(one, Transactions(timers=True)).verdict is Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_removal_between_a_position_and_its_marker_overtakes_nothing(others):
+    """A coordinator commits before it writes markers: its group may be deleted meanwhile. What was sent later overtakes."""
+    for seed in range(EXAMPLES):
+        one, app = exactly_one_each(seed)
+        source = one.warm(app)
+        offsets = [offset for offset in one.cluster.visible[source] if offset >= app.at[source]][:3]
+        app.write(app.sinks[0], len(offsets))
+        app.move(source, offsets[-1] + 1)
+        for _ in range(others):
+            one.cluster.send(app.group, source, app.at[source], None)
+        one.cluster.send(app.group, source, None, None)
+        app.end("COMMIT")
+
+        finding = judged(one)
+
+        assert kinds(finding) == ({"overtaken", "moved outside"} if others else set()), (seed, finding)
+
+
 def test_after_a_removal_it_is_not_known_whether_the_topic_was_made_anew():
     """Nothing that a broker has written shows it: then a position that is lower may be right."""
     for seed in range(EXAMPLES):
