@@ -42,8 +42,16 @@ class InconclusiveError(ChaosError):
     """The run proved nothing (verdict UNKNOWN). Not an AssertionError, so Allure shows it as broken."""
 
 
-class PipelineEndedError(InconclusiveError):
-    """The program under test has ended by itself; the message says how, and the last lines of its log that look like errors."""
+class ProcessEndedError(InconclusiveError):
+    """A process of the run has ended by itself; the message says how, and the last lines of its log that look like errors.
+
+    Attributes:
+        process: its name.
+    """
+
+    def __init__(self, process: str, message: str) -> None:
+        super().__init__(message)
+        self.process = process
 
 
 class ViolationError(ChaosError, AssertionError):

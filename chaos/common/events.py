@@ -37,26 +37,18 @@ newer version and is kept as an `UnknownEvent`.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from chaos.common.errors import PipelineEndedError
+from chaos.common.errors import ProcessEndedError
 
 FORMAT: Literal[3] = 3
-"""Of a run directory, its history and its reports: higher when something means another thing than before."""
+"""The format of a run directory, its history and its reports. Raise it when something written there changes its meaning."""
 LOADER = "loader"
-Cause = Literal["", "pipeline ended"]
-"""Why something failed, where what follows depends on it: the program under test had ended by itself."""
+PIPELINE = "pipeline"
 EventType = Literal["invoke", "ok", "fail", "info"]
 FaultStep = Literal["approach", "trigger", "resume", "inject", "prove", "heal", "release"]
-
-
-def cause_of(error: BaseException) -> Cause:
-    """What is recorded as the cause of a failure, which may be that of another one."""
-    if isinstance(error, PipelineEndedError):
-        return "pipeline ended"
-    return cause_of(error.__cause__) if error.__cause__ else ""
 
 
 class EventValue(BaseModel):
@@ -91,6 +83,33 @@ class EventValue(BaseModel):
         return self.model_dump(exclude_unset=True)
 
 
+class Failed(EventValue):
+    """A phase, or a step of a fault, that an error has ended.
+
+    Attributes:
+        error: its type and its message.
+        cause: e.g. ``pipeline ended``, if a process of the run had ended by itself; "" for any other cause.
+    """
+
+    error: str = ""
+    cause: str = ""
+
+    def says(self, ends: str) -> bool:
+        """Whether the program under test has ended, with these words."""
+        return self.cause == f"{PIPELINE} ended" and ends in self.error
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _cause(error: BaseException) -> str:
+    """Also of an error that was raised again as another one."""
+    if isinstance(error, ProcessEndedError):
+        return f"{error.process} ended"
+    return _cause(error.__cause__) if error.__cause__ else ""
+
+
 class RunBegan(EventValue):
     """The first event of a run.
 
@@ -114,15 +133,13 @@ class PhaseEnded(EventValue):
     phase: str
 
 
-class PhaseFailed(EventValue):
+class PhaseFailed(Failed):
     PLACE = "runner", "fail", "phase"
     phase: str
-    error: str = ""
-    cause: Cause = ""
 
-    def says(self, ends: str) -> bool:
-        """Whether the program under test has ended, with these words."""
-        return bool(self.cause) and ends in self.error
+    @classmethod
+    def by(cls, phase: str, error: BaseException) -> Self:
+        return cls(phase=phase, error=_words(error), cause=_cause(error))
 
 
 class RunFailed(EventValue):
@@ -170,8 +187,8 @@ class FaultStepBegan(FaultEvent):
     """A step of a fault was begun.
 
     Attributes:
-        when: of the step trigger: what it waits for, in words; moment: the same once it has come, of a request, which can be
-            found in a log.
+        when: of the step trigger: what it waits for, in words.
+        moment: of the step trigger: what reports say of it afterwards (`chaos.grammar.triggers.Moment`).
         kind, draw: of the step inject.
     """
 
@@ -187,15 +204,13 @@ class FaultStepBegan(FaultEvent):
         return *self.PLACE[:2], self.step
 
 
-class FaultFailed(FaultEvent):
+class FaultFailed(Failed, FaultEvent):
     PLACE = "nemesis", "fail", ""
     step: FaultStep = Field(exclude=True)
-    error: str = ""
-    cause: Cause = ""
 
-    def says(self, ends: str) -> bool:
-        """Whether the program under test has ended, with these words."""
-        return bool(self.cause) and ends in self.error
+    @classmethod
+    def by(cls, fault: str, step: FaultStep, error: BaseException) -> Self:
+        return cls(fault=fault, step=step, error=_words(error), cause=_cause(error))
 
     @property
     def place(self) -> tuple[str, str, str]:

@@ -167,14 +167,19 @@ def load(path: Path) -> Iterator[Event]:
 
 
 def format_of(path: Path) -> int | None:
-    """The format of the run directory, as the first line of its history says it; None where that line cannot be read."""
+    """The format of the run directory, by the first line of its history; None where that is damaged, or is not the first.
+
+    Format 1 began with a phase, format 2 with the run.
+    """
     with path.open(encoding="utf-8") as file:
         first = file.readline()
     try:
-        value = _read(_Line(**json.loads(first))).value
+        event = _read(_Line(**json.loads(first)))
     except (ValueError, TypeError):
         return None
-    return value.format if isinstance(value, RunBegan) else None
+    if event.index:
+        return None
+    return event.value.format if isinstance(event.value, RunBegan) else 1
 
 
 def require_whole(events_: Sequence[Event], path: Path, *, was_judged: bool = False) -> None:

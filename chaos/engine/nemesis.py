@@ -35,7 +35,6 @@ from chaos.common.events import (
     OutputResumed,
     RequestMissed,
     RequestReleased,
-    cause_of,
 )
 from chaos.common.history import History
 from chaos.engine import triggers
@@ -166,8 +165,7 @@ class Nemesis:
 
     def _trigger(self, step: Step, watch: Watch) -> bool:
         when = step.fault.when
-        moment = f"while {when.frame} was on the wire" if isinstance(when, OnRequest) else ""
-        return self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(when), moment=moment)
+        return self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(when), moment=when.moment)
 
     def _strike(self, step: Step) -> bool:
         """Put it in force and ask for its proof; whether it is in force."""
@@ -304,8 +302,7 @@ class Nemesis:
         try:
             outcome = action()
         except Exception as error:  # noqa: BLE001 - see the docstring of this module
-            said = f"{type(error).__name__}: {error}"
-            self._history.record(FaultFailed(step=step, fault=name, error=said, cause=cause_of(error)))
+            self._history.record(FaultFailed.by(name, step, error))
             return False
         self._history.record(outcome)
         return True

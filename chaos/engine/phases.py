@@ -16,14 +16,14 @@ from chaos.cluster.rules import RequestRules
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import LOADER, ProgressSampled
+from chaos.common.events import LOADER, PIPELINE, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import standstill, triggers
 from chaos.engine.batches import Job
 from chaos.engine.lag import Ends, OfGroup, Positions, Rest, lag, lag_beside, rest_of, settled, to_do, told
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
-from chaos.engine.processes import PIPELINE, ManagedProcess, RunProcesses
+from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.expectation import model as models
 from chaos.expectation import ways

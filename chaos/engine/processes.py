@@ -20,8 +20,8 @@ from chaos.cluster import protocol
 from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
-from chaos.common.errors import InconclusiveError, PipelineEndedError, one_line
-from chaos.common.events import LOADER, ProcessSaid
+from chaos.common.errors import InconclusiveError, ProcessEndedError, one_line
+from chaos.common.events import LOADER, PIPELINE, ProcessSaid
 from chaos.common.history import History
 from chaos.engine.error_lines import last_errors, last_line
 from chaos.judging.statements import STARTED_AGAIN
@@ -29,7 +29,6 @@ from chaos.runtime.base import Process, ProcessSpec, Runtime
 from chaos.subject.base import Command
 from chaos.subject.placeholders import substituted
 
-PIPELINE = "pipeline"
 _SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
 _ERRORS_AT_MOST = 3
@@ -160,8 +159,7 @@ class ManagedProcess:
         self.listen()
         self._fall_back()
         if not self._down and not self.process.alive():
-            kind = PipelineEndedError if self.name == PIPELINE else InconclusiveError  # it may be a service
-            raise kind(self.how_it_ended("in the middle of the run"))
+            raise ProcessEndedError(self.name, self.how_it_ended("in the middle of the run"))
         for other in self._others:
             if not self._down and not other.process.alive():
                 ended = _end_of(other.process, "in the middle of the run")

@@ -30,7 +30,7 @@ from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import signals
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
-from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed, cause_of
+from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases, standstill, tables
 from chaos.engine.blocked import BlockWatch
@@ -227,7 +227,7 @@ def in_phase(history: History, name: str) -> Iterator[None]:
             history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
             yield
     except BaseException as error:
-        history.record(PhaseFailed(phase=name, error=f"{type(error).__name__}: {error}", cause=cause_of(error)))
+        history.record(PhaseFailed.by(name, error))
         raise
     history.record(PhaseEnded(phase=name))
 

@@ -55,7 +55,16 @@ def api(text: Any) -> str:
 Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"title": "request", "type": "string", "enum": sorted(NAMES)})]
 
 
-class After(Declared):
+class Moment(Declared):
+    """When a fault is injected; its text says what is waited for."""
+
+    @property
+    def moment(self) -> str:
+        """What reports say of it afterwards, e.g. ``while EndTxn 3 was on the wire``; "" if no log shows that moment."""
+        return ""
+
+
+class After(Moment):
     """`after: 5s`, counted from when output began to flow.
 
     Attributes:
@@ -68,7 +77,7 @@ class After(Declared):
         return f"{spoken_seconds(self.after_s)} after output flows"
 
 
-class Progress(Declared):
+class Progress(Moment):
     """`progress: 40%` of the workload committed at the pipeline's output.
 
     Offsets are counted, and transaction markers, aborted rows and duplicates take some too: with many small transactions it
@@ -95,7 +104,7 @@ class Progress(Declared):
         return f"at {self.percent:g} % of the workload" + ("" if self.is_offset else ", when the output grows")
 
 
-class OnRequest(Declared):
+class OnRequest(Moment):
     """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and is held there while the fault is injected.
 
     Attributes:
@@ -127,11 +136,15 @@ class OnRequest(Declared):
         since = f" since {self.since}" if self.since else ""
         return f"{frame}{of}{since}"
 
+    @property
+    def moment(self) -> str:
+        return f"while {self.frame} was on the wire"
+
     def __str__(self) -> str:
         return f"while {self.frame} is on the wire"
 
 
-class AfterFault(Declared):
+class AfterFault(Moment):
     """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that.
 
     Attributes:
@@ -165,7 +178,7 @@ Batch = Annotated[
 Seen = Literal["planned", "rows", "done"]
 
 
-class AtBatch(Declared):
+class AtBatch(Moment):
     """`batch: 2, seen: rows`: how far a batch of a Spark job is, by its checkpoint and its sink.
 
     =======  ===================================================================================

@@ -132,13 +132,14 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
         problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
     if findings and not _output_compared(scenario, findings):
         problems.append(f"no verifier has compared the {'sink' if _has_sink(scenario) else 'source'}")
-    problems += _unconfirmed(events, findings, _output(scenario, findings))
+    output = _output(scenario, findings)
+    problems += _unconfirmed(events, findings, output)
     if scenario.random and not any(story.is_effective for story in told.values()):
         problems.append("none of the random faults had an effect")
     expectations = Expectations(
         verdicts={name: Verdict[word.upper()] for name, word in scenario.expected.items()},
         exactly=scenario.exactly,
-        output=_output(scenario, findings),
+        output=output,
         has_problems=bool(problems),
     )
     floor = Verdict.UNKNOWN if problems else Verdict.VALID

@@ -334,6 +334,27 @@ def test_a_removal_between_a_position_and_its_marker_overtakes_nothing(others):
         assert kinds(finding) == ({"overtaken", "moved outside"} if others else set()), (seed, finding)
 
 
+def test_the_next_position_knows_of_a_removal_before_the_marker():
+    """It is compared with the position that was committed, and may be lower: the topic may have been made anew."""
+    for seed in range(EXAMPLES):
+        one, app = exactly_one_each(seed)
+        source = one.warm(app)
+        offsets = [offset for offset in one.cluster.visible[source] if offset >= app.at[source]][:3]
+        app.write(app.sinks[0], len(offsets))
+        app.move(source, offsets[-1] + 1)
+        one.cluster.send(app.group, source, None, None)
+        app.end("COMMIT")
+        plain_sources(one)
+        app.write(app.sinks[0], 3)
+        app.move(source, 3)
+        app.end("COMMIT")
+
+        finding = judged(one)
+
+        assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0), (seed, finding)
+        assert f"{source[0]}-{source[1]} {offsets[-1] + 1} to 3" in finding.note
+
+
 def test_after_a_removal_it_is_not_known_whether_the_topic_was_made_anew():
     """Nothing that a broker has written shows it: then a position that is lower may be right."""
     for seed in range(EXAMPLES):

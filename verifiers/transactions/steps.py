@@ -2,8 +2,8 @@
 
 A position that was sent in a transaction takes effect at the transaction's marker, one that was sent outside of any at once.
 The broker lets one that was *written* before the one in force take no effect, though its marker comes later: it was overtaken.
-Where a removal comes between the two, the coordinator has decided before it or after it, which the log does not say: nothing
-was sent later, so it is as if the position had taken effect and been removed then.
+A removal may lie between a position and its marker, because a coordinator decides a commit before it writes the markers. Such a
+position is taken to have been in force before the removal.
 
 A position is only an end. Where the reader of a transaction began is stored nowhere; it is taken to be the position in force.
 A position that was removed (its group was deleted or has expired, or its topic was deleted) is in force no longer, but what was
@@ -87,10 +87,7 @@ def _steps(log: Log, content: Content, owners: Mapping[int, Transaction]) -> Ite
         source = _source(position)
         before = now.get(source)
         taken = before is None or position.offset > before.offset
-        is_removed = before is not None and position.offset < before.removed_at  # before its marker came
-        if taken and before is not None and is_removed:
-            now[source] = before._replace(offset=position.offset, position=position.position)
-        elif taken:
+        if taken:
             now[source] = _after(before, position)
         yield Step(
             position.consumer_group,
@@ -104,16 +101,18 @@ def _steps(log: Log, content: Content, owners: Mapping[int, Transaction]) -> Ite
             position.committed_at_ms,
             taken,
             first=before is None,
-            removed_ms=before.removed_ms if before and not is_removed else None,
+            removed_ms=before.removed_ms if before and position.offset > before.removed_at else None,
         )
 
 
 def _after(before: _Now | None, one: Position) -> _Now:
     """What there is once a position took effect, or its removal."""
-    if one.position is not None:
-        return _Now(one.offset, one.position)
-    offset, position = (before.offset, before.position) if before else (-1, None)
-    return _Now(offset, position, one.committed_at_ms, one.offset)
+    if one.position is None:
+        offset, position = (before.offset, before.position) if before else (-1, None)
+        return _Now(offset, position, one.committed_at_ms, one.offset)
+    if before is not None and one.offset < before.removed_at:  # it was removed before its marker came
+        return before._replace(offset=one.offset, position=one.position)
+    return _Now(one.offset, one.position)
 
 
 def _sent(content: Content, owners: Mapping[int, Transaction]) -> Iterator[_Sent]:

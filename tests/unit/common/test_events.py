@@ -6,7 +6,7 @@ import re
 import pytest
 
 from chaos.common import events
-from chaos.common.errors import InjectionError, PipelineEndedError
+from chaos.common.errors import InjectionError, ProcessEndedError
 from chaos.common.events import (
     TYPES,
     FaultFailed,
@@ -15,6 +15,7 @@ from chaos.common.events import (
     FaultProved,
     FaultStepBegan,
     FaultTriggered,
+    PhaseFailed,
     ProcessSaid,
     ProgressSampled,
     RequestMissed,
@@ -87,8 +88,10 @@ def test_a_key_of_a_newer_version_is_kept():
 
 def test_the_end_of_the_pipeline_is_the_cause_of_what_failed_by_it():
     """Also where the error was raised again as another one, as a heal may do."""
-    ended = PipelineEndedError("the pipeline ended with 1")
+    ended = ProcessEndedError("pipeline", "the pipeline ended with 1")
     again = InjectionError("it was not started again")
     again.__cause__ = ended
 
-    assert [events.cause_of(error) for error in (ended, again, InjectionError("no"))] == ["pipeline ended"] * 2 + [""]
+    failed = [PhaseFailed.by("heal", error) for error in (ended, again, InjectionError("no"))]
+    assert [one.cause for one in failed] == ["pipeline ended"] * 2 + [""]
+    assert failed[1].error == "InjectionError: it was not started again"

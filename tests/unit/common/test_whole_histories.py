@@ -114,13 +114,21 @@ def test_one_without_an_end_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("first", "format_"),
-    [(RunBegan(run="x", format=FORMAT), FORMAT), (RunBegan(run="x"), 2), (PhaseBegan(phase="set_up"), None)],
+    [(RunBegan(run="x", format=FORMAT), FORMAT), (RunBegan(run="x"), 2), (PhaseBegan(phase="set_up"), 1)],
 )
 def test_the_format_is_in_the_first_line(tmp_path, first, format_):
     """It was not said before format 3."""
     path, _ = written(tmp_path, [first, *OF_RUN])
 
     assert format_of(path) == format_
+
+
+def test_a_line_that_is_not_the_first_says_no_format(tmp_path):
+    """Lines are missing before it, and `load` says so."""
+    path, lines = written(tmp_path, WHOLE)
+    path.write_text("".join(lines[1:]), encoding="utf-8")
+
+    assert format_of(path) is None
 
 
 @pytest.mark.parametrize("text", ["", "?\n", "[]\n"])

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from chaos.cluster.system import Service
-from chaos.common import events
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import ProcessSaid
+from chaos.common.events import PhaseFailed, ProcessSaid
 from chaos.common.history import History
 from chaos.engine import processes as processes_of_a_run
 from chaos.engine.processes import ManagedProcess, RunProcesses
@@ -419,7 +418,8 @@ def test_a_service_is_started_when_it_listens(history, tmp_path, monkeypatch):
     process.lives = False
     with pytest.raises(InconclusiveError, match="the service-files ended with 1 in the middle of the run") as caught:
         of_run.check()
-    assert events.cause_of(caught.value) == ""  # the pipeline lives
+    failed = PhaseFailed.by("drain", caught.value)
+    assert (failed.cause, failed.says("")) == ("service-files ended", False)  # the pipeline lives
 
 
 def test_a_service_is_killed_and_started_again(history, tmp_path, monkeypatch):
