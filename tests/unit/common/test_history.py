@@ -83,7 +83,7 @@ def test_a_damaged_line_is_not_left_out(tmp_path, damage):
     first, second = path.read_text(encoding="utf-8").splitlines()
     path.write_text(f"{first}\n{damage}\n{second}\n", encoding="utf-8")
 
-    with pytest.raises(InconclusiveError, match=r"history\.jsonl:2 is damaged \(.+\): "):
+    with pytest.raises(InconclusiveError, match=r"history\.jsonl:2 is damaged \(.+\): run the scenario again"):
         list(load(path))
 
 

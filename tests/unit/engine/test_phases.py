@@ -197,7 +197,7 @@ def test_a_pipeline_that_never_rests(monkeypatch):
     monkeypatch.setattr(lag, "_SETTLES_WITHIN_S", 0.2)
     positions = ({0: number} for number in range(1000))
 
-    with pytest.raises(DeadlineError, match="position"):
+    with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
         lag.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
 
 

@@ -40,7 +40,7 @@ def test_every_option_can_be_given() -> None:
         ("--producer-per=day", "producer_per must be one of unanswered, process, not 'day'"),
         ("--auto-offset-reset=none", "auto_offset_reset must be one of error, earliest, latest, not 'none'"),
         ("--transactional-ids=none", "transactional_ids must be one of own, shared, not 'none'"),
-        ("--idempotence=no", "argument --idempotence: 'no' is neither"),
+        ("--idempotence=no", "argument --idempotence: 'no' is neither true nor false"),
         ("--idempotence=false", "exactly_once has no producers without idempotence"),
         ("--positions=client", "exactly_once commits positions in its transactions"),
         ("--isolation=dirty", "isolation must be one of read_committed, read_uncommitted, not 'dirty'"),
