@@ -260,16 +260,20 @@ def _answering(bootstrap: str) -> Iterator[None]:
 
 
 def _begin(follow: Follow, first: Ends, plan: Plan) -> None:
-    """At the begin of both logs, or at their ends; what is gone from them by then is in doubt."""
+    """At the begin of both logs, or at their ends; what is gone from them by then is in doubt.
+
+    A pipeline that reads uncommitted may have written rows for records of transactions that are open: these are from before, too.
+    """
     now = plan.options.begin == "now"
     for side in SIDES:
         for partition, ends in first.ends[side].items():
-            follow.begin(side, partition, ends.lso if now else ends.low)
+            end = ends.hw if side == "source" else ends.lso
+            follow.begin(side, partition, end if now else ends.low)
             topic, own = _place(first.numbers[side], partition)
             if ends.low and not now:
                 follow.doubt(side, str(partition), f"partition {own} of {topic} begins at offset {ends.low}")
-            elif ends.lso and now and side == "source":
-                follow.doubt(side, str(partition), f"partition {own} of {topic} is followed from offset {ends.lso} on")
+            elif end and now and side == "source":
+                follow.doubt(side, str(partition), f"partition {own} of {topic} is followed from offset {end} on")
 
 
 def _doubt_compacted(follow: Follow, first: Ends, brokers: _Brokers) -> None:
