@@ -262,7 +262,7 @@ def _answering(bootstrap: str) -> Iterator[None]:
 def _begin(follow: Follow, first: Ends, plan: Plan) -> None:
     """At the begin of both logs, or at their ends; what is gone from them by then is in doubt.
 
-    A pipeline that reads uncommitted may have written rows for records of transactions that are open: these are from before, too.
+    Records of open transactions are from before the begin: a pipeline that reads uncommitted may have written their rows.
     """
     now = plan.options.begin == "now"
     for side in SIDES:
@@ -515,7 +515,7 @@ class _Live:
                 self._reset(side, partition, at, why, cut=0)
             elif at > ends.hw:
                 why = f"partition {own} of {topic} was cut off at {ends.hw}, and was read to {at}"
-                self._reset(side, partition, ends.hw, why)
+                self._reset(side, partition, ends.hw, why, cut=0 if partition in reader.rewritten else None)
         if lost or is_new:
             reader.assign(found.numbers[side], self._follow.at[side])
 

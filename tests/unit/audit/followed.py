@@ -115,7 +115,8 @@ class Reader:
         self.lost, self.rewritten = set(), set()
 
     def read(self, follow):
-        at, rows, ended = follow.at[self.side], [], []
+        """All at one moment: a real client notices by the epoch if the log is cut off between a read and its end."""
+        now_ms, at, rows, ended = clock.now_ms(), follow.at[self.side], [], []
         for partition, place in list(at.items()):
             bounds = self.log.bounds(partition)
             if self.log.forbidden:
@@ -128,7 +129,7 @@ class Reader:
             if place + len(own) >= bounds.lso:
                 ended.append((partition, bounds.lso))
         take = follow.read_source if self.side == "source" else follow.read_sink
-        take(rows, clock.now_ms())
+        take(rows, now_ms)
         for partition, offset in ended:
             follow.reached(self.side, partition, offset)
         return len(rows)
