@@ -6,29 +6,42 @@ not in the output yet, though the positions in the sources say that it was read.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 _REPARTITION, _CHANGELOG = "-repartition", "-changelog"
 _NOT_DESCRIBED = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION)
 
 
-def positions(admin: AdminClient, group: str, within_s: float) -> Mapping[str, Mapping[int, int]]:
-    """Topic -> partition -> committed position, of all that the group ever committed; a commit under way is waited for.
+def positions(
+    options: Mapping[str, str], group: str, topics: Mapping[str, int], within_s: float
+) -> Mapping[str, Mapping[int, int]]:
+    """Topic -> partition -> the group's committed position; a commit under way is waited for (KIP-447).
+
+    A consumer asks, which never joins. An AdminClient would not need the topics, but its `list_consumer_group_offsets` ends the
+    process with a segmentation fault while the coordinator moves (librdkafka #5040, seen with 2.16.0).
+
+    Args:
+        options: of the client; where the cluster is, among others.
+        topics: name -> number of partitions.
 
     Raises:
         KafkaException: its coordinator does not answer now.
     """
-    asked = [ConsumerGroupTopicPartitions(group)]
-    answer: Any = admin.list_consumer_group_offsets(asked, require_stable=True, request_timeout=within_s)[group]
+    asked = [TopicPartition(topic, partition) for topic, count in topics.items() for partition in range(count)]
+    if not asked:
+        return {}
+    own = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}
     found: dict[str, dict[int, int]] = {}
-    for one in answer.result(within_s + 1).topic_partitions:
-        if one.error is not None:
-            raise KafkaException(one.error)
-        if one.offset >= 0:
-            found.setdefault(one.topic, {})[one.partition] = one.offset
+    with closing(Consumer({**options, **own})) as observer:
+        for one in observer.committed(asked, timeout=within_s):
+            if one.error is not None:
+                raise KafkaException(one.error)
+            if one.offset >= 0:
+                found.setdefault(one.topic, {})[one.partition] = one.offset
     return found
 
 

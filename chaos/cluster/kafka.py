@@ -290,12 +290,13 @@ class Kafka:
         Raises:
             KafkaException: no broker answers now.
         """
-        known = self._asked(lambda admin: groups.positions(admin, group, _ASK_S))
-        members = self._asked(lambda admin: groups.assigned(admin, group, _ASK_S))
         topics = self._asked(lambda admin: admin.list_topics(timeout=_ASK_S).topics)
-        there = {name: len(one.partitions) for name, one in topics.items()}
+        ours = (name for name in topics if name.startswith(self.cluster.prefix) and name not in STATE_TOPICS)
+        there = {name: len(topics[name].partitions) for name in ours}
+        known = groups.positions({**self.cluster.options, "bootstrap.servers": self.bootstrap}, group, there, _ASK_S)
+        members = self._asked(lambda admin: groups.assigned(admin, group, _ASK_S))
         names = (known.keys() | members | groups.repartitions(group, there)) & there.keys()
-        return {name: (there[name], known.get(name, {})) for name in sorted(names) if name.startswith(self.cluster.prefix)}
+        return {name: (there[name], known.get(name, {})) for name in sorted(names)}
 
     def reached(self, group: str, topics: Iterable[tuple[str, int]]) -> Iterator[Reached]:
         """The same of several topics, with their partitions numbered through, and with the transactions that moved them.

@@ -127,3 +127,18 @@ def test_a_group_reads_all_that_it_committed_or_that_its_members_have(kafka):
         assert found == {TOPIC: (3, {0: 0}), between: (1, {}), "group-two-second": (1, {})}
         assert lag_beside(kafka, positions) == {f"behind in {between}-0": 1}
     kafka.delete([between, "group-two-second"])
+
+
+def test_a_group_is_asked_while_its_coordinator_moves(kafka):
+    """The answer of a broker that is not the coordinator any more is an error; it ended the process (librdkafka #5040)."""
+    group = "group-moving"
+    commit(kafka, group, 7)
+    place = kafka.group_partition(group)
+    for _ in range(6):
+        leader = kafka.leader(*place)
+        kafka.reassign(*place, [*(number for number in kafka.broker_ids if number != leader), leader])
+        kafka.elect(*place)
+        answered = partial(clock.wait_until, reason="an answer of the new coordinator", every_s=0.1, ignore=(KafkaException,))
+
+        assert answered(lambda: kafka.reads(group), within_s=300) == {TOPIC: (3, {0: 7})}
+        assert kafka.leader(*place) != leader

@@ -27,9 +27,19 @@ class Admin:
     def __init__(self, positions=(), members=()):
         self.positions, self.members = positions, members
 
-    def list_consumer_group_offsets(self, asked, *, require_stable, **_options):
-        assert require_stable, "a position that is under way would be missed"
-        return {asked[0].group_id: given(SimpleNamespace(topic_partitions=list(self.positions)))}
+    def __call__(self, options):
+        """A consumer of the group; an admin client must not ask (librdkafka #5040)."""
+        assert options["isolation.level"] == "read_committed", "a position that is under way would be missed"
+        assert (options["group.id"], options["enable.auto.commit"]) == ("app", False)
+        return self
+
+    def committed(self, asked, timeout):
+        assert timeout
+        known = {(one.topic, one.partition): one for one in self.positions}
+        return [known.get((one.topic, one.partition), TopicPartition(one.topic, one.partition, -1001)) for one in asked]
+
+    def close(self):
+        self.closed = True
 
     def describe_consumer_groups(self, names, **_options):
         members = [
@@ -43,14 +53,18 @@ class Admin:
         return SimpleNamespace(topics={name: SimpleNamespace(partitions=range(count)) for name, count in TOPICS.items()})
 
 
-def reads(admin, prefix=""):
-    cluster = Cluster({1: ("b", 1)}, prefix)
-    asked = Kafka(cluster, Brokers(None))
-    asked._admin = admin
-    return asked.reads("app")
+@pytest.fixture
+def reads(monkeypatch):
+    def ask(admin, prefix=""):
+        monkeypatch.setattr(groups, "Consumer", admin)
+        asked = Kafka(Cluster({1: ("b", 1)}, prefix), Brokers(None))
+        asked._admin = admin
+        return asked.reads("app")
+
+    return ask
 
 
-def test_a_group_reads_what_it_committed_what_its_members_have_and_what_streams_made_for_it():
+def test_a_group_reads_what_it_committed_what_its_members_have_and_what_streams_made_for_it(reads):
     """Its changelogs are not read by it, nor what another application made for itself; what is gone is left out."""
     known = [TopicPartition("orders", 0, 7), TopicPartition("orders", 1, -1001), TopicPartition("gone", 0, 3)]
 
@@ -59,18 +73,19 @@ def test_a_group_reads_what_it_committed_what_its_members_have_and_what_streams_
     assert found == {"app-sums-repartition": (3, {}), "between": (1, {}), "orders": (2, {0: 7})}
 
 
-def test_on_a_cluster_that_others_use_only_what_is_ours_counts():
+def test_on_a_cluster_that_others_use_only_what_is_ours_counts(reads):
     """Nobody knows when others stop writing to theirs."""
     assert reads(Admin([TopicPartition("orders", 0, 7)], [["between"]]), prefix="app-") == {"app-sums-repartition": (3, {})}
 
 
-def test_a_position_that_cannot_be_told_is_no_position():
-    """Its coordinator is moving: the group is asked again."""
+def test_a_position_that_cannot_be_told_is_no_position(reads):
+    """Its coordinator is moving: the group is asked again, and this consumer is closed."""
     broken = SimpleNamespace(topic="orders", partition=0, offset=7, error=KafkaError(KafkaError._TIMED_OUT))
     admin: Any = Admin([broken])
 
     with pytest.raises(KafkaException):
-        groups.positions(admin, "app", 1)
+        reads(admin)
+    assert admin.closed
 
 
 class Occupied(Admin):
@@ -145,7 +160,7 @@ def test_a_group_that_never_was_is_clear_and_a_refusal_is_an_error(cleared, code
 
 
 @pytest.mark.parametrize("code", [KafkaError.GROUP_ID_NOT_FOUND, KafkaError._TIMED_OUT])
-def test_a_group_of_the_new_protocol_is_known_by_its_positions(code):
+def test_a_group_of_the_new_protocol_is_known_by_its_positions(reads, code):
     """This client cannot describe its members (KIP-848); a coordinator that does not answer is another matter."""
     admin: Any = Admin([TopicPartition("between", 0, 7)])
     refused: Future[Any] = Future()
