@@ -85,9 +85,9 @@ class Evidence:
         looks: columns partition int, seq long (grows with time), end long (the high watermark, exclusive, of this log),
             asked_at_ms long (when that was asked for the last time with this answer, before it was sent), answered_at_ms long
             (when it was answered first); milliseconds since the epoch, by the observer's clock. A row for each change.
-        reached: columns partition int (of the source, as positions are numbered), position long, committed_at_ms long (by the
-            coordinator's clock), producer_id long (of the transaction that moved it; -1: outside of any); each position that
-            the pipeline's consumer group committed.
+        reached: columns partition int (of the source, as positions are numbered), position long, committed_at_ms long (when it
+            took effect, by the coordinator's clock: in a transaction with its marker), producer_id long (of the transaction
+            that moved it; -1: outside of any); each position that the pipeline's consumer group committed.
         answers: columns partition int, offset long, id long (null: none), ordered boolean (false: which of several records that
             are alike it is cannot be told, so neither can its order); of rows that are not integers, what `observed` answers.
         keys: columns id long, key string; of these ids.

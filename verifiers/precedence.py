@@ -2,10 +2,8 @@
 
     committed before written   the group's position was past the record, and whoever looked at the sink after that did not find
                                its row yet. The row came later: nothing is lost, but a crash in between would have lost it
-    undecided                  which of the two came first cannot be told: the row was written outside of the transaction that
-                               moved the position
 
-What is compared: the coordinator's time of the first position past a record (`Evidence.reached`), and the looks at the ends
+What is compared: when the first position past a record took effect (`Evidence.reached`), and the looks at the ends
 of the sink (`Evidence.looks`), each with the time before it was asked. A look that was asked after the commit, and found the
 log to end before the row, proves that the row was not there. Of a row in a transaction its marker must be there, too. Both
 times are of brokers and of the observer, and none is the program's own: a producer may give its rows any time. So the clocks of
@@ -39,7 +37,7 @@ Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Columns = Mapping[str, Longs]
 
-EARLY, UNDECIDED = "committed before written", "undecided"
+EARLY = "committed before written"
 _VIEWS = {
     "looks": "looks at the ends of the sink",
     "reached": "the positions that the group committed",
@@ -68,9 +66,8 @@ class Precedence:
                 return absent(self.name, evidence, what)
         demanded = evidence.expected.where("position >= 0").selectExpr("id", "partition AS source", "position")
         if evidence.state or (not demanded.take(1) and evidence.expected.take(1)):
-            counts = dict.fromkeys((EARLY, UNDECIDED), 0)
             note = "no single record demands a row, so it cannot be said which row has to be there first"
-            return Finding(self.name, evidence.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
+            return Finding(self.name, evidence.subject, Verdict.VALID, 0, 0, {EARLY: 0}, note=note, asked=False)
         rows = decoded(evidence.observed).select("id", "partition", "offset", "timestamp_ms").join(demanded, "id")
         tables = {view: arrow.table(frame) for view, frame in found.items()}
         looks, reached, batches = (_longs(tables[view]) for view in ("looks", "reached", "batches"))
@@ -87,13 +84,10 @@ class Precedence:
             commits: which of the batches are markers that commit.
         """
         windows = compare(rows, looks, reached, batches, commits)
-        early, undecided = windows.early, windows.undecided
-        count, checked = int(early.sum()), int(windows.asked.sum()) - int(undecided.sum())
-        counts = {EARLY: count, UNDECIDED: int(undecided.sum())}
-        doubt = f"rows outside of the transaction that moved their position: {counts[UNDECIDED]}" if counts[UNDECIDED] else ""
-        verdict, doubts = rule(evidence, count, checked, doubt)
+        count, checked = int(windows.early.sum()), int(windows.asked.sum())
+        verdict, doubts = rule(evidence, count, checked)
         note = "; ".join(filter(None, (doubts, windows.told() if count else "")))
-        return Finding(self.name, evidence.subject, verdict, count, checked, counts, windows.examples(), note)
+        return Finding(self.name, evidence.subject, verdict, count, checked, {EARLY: count}, windows.examples(), note)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +99,7 @@ class Windows:
         missing_ms: when it was last asked for and not there; -1 where it never was.
         seen_ms: when it was first there; `_NEVER` where nobody looked after that.
         asked: whether a position is past it.
-        early, undecided: what is said of it.
+        early: whether it is wrong.
     """
 
     rows: Columns
@@ -114,7 +108,6 @@ class Windows:
     seen_ms: Longs
     asked: Flags
     early: Flags
-    undecided: Flags
 
     def told(self) -> str:
         """How long the windows were."""
@@ -149,10 +142,9 @@ def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, c
     committed, committer, writer, missing, seen = (one[kept] for one in (committed, committer, writer, missing, seen))
     asked = committed < _NEVER
     together = asked & (committer != _OUTSIDE) & (committer == writer)
-    apart = asked & (committer != _OUTSIDE) & ~together & (seen > committed)
-    early = asked & (committer == _OUTSIDE) & (missing > committed)
+    early = asked & ~together & (missing > committed)
     chosen = {name: column[kept] for name, column in rows.items()}
-    return Windows(chosen, committed, missing, seen, asked, early, apart)
+    return Windows(chosen, committed, missing, seen, asked, early)
 
 
 def _first_past(rows: Columns, reached: Columns) -> tuple[Longs, Longs]:

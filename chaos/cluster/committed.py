@@ -14,6 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from chaos.cluster import internal_topics
+from chaos.cluster.protocol import Batch
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 
@@ -31,6 +32,18 @@ class Commit(NamedTuple):
     committed_at_ms: int
 
 
+class Moved(NamedTuple):
+    """A batch of positions that a transaction moved.
+
+    Attributes:
+        ended_ms: when the marker was written that let them take effect, milliseconds since the epoch, by the broker's clock.
+    """
+
+    last_offset: int
+    producer_id: int
+    ended_ms: int
+
+
 class Reached(NamedTuple):
     """A row of `verifiers.evidence.REACHED`."""
 
@@ -43,21 +56,38 @@ class Reached(NamedTuple):
 _OUTSIDE = -1
 
 
-def with_producers(commits: Iterable[Commit], transactions: Mapping[int, tuple[int, int]], first: int) -> Iterator[Reached]:
-    """The positions that were not removed, each with the producer whose transaction moved it.
+def in_transactions(batches: Iterable[Batch]) -> Mapping[int, Moved]:
+    """First offset -> what is known of it, of the batches of one partition whose transaction was committed."""
+    moved: dict[int, Moved] = {}
+    waiting: dict[int, list[Batch]] = {}
+    for batch in batches:
+        if batch.transactional and batch.control is None:
+            waiting.setdefault(batch.producer_id, []).append(batch)
+        elif batch.control is not None:
+            ended = waiting.pop(batch.producer_id, [])
+            if batch.control == "COMMIT":
+                moved |= {one.first_offset: Moved(one.last_offset, one.producer_id, batch.timestamp_ms) for one in ended}
+    return moved
+
+
+def with_producers(commits: Iterable[Commit], moved: Mapping[int, Moved], first: int) -> Iterator[Reached]:
+    """The positions that were not removed, each with the producer whose transaction moved it, and when it took effect.
 
     Args:
-        transactions: of the batches that are in a transaction: first offset -> last offset, and the producer's id.
+        moved: as of `in_transactions`.
         first: what is added to the number of a partition, so that those of several topics are numbered through.
     """
-    begins = sorted(transactions)
+    begins = sorted(moved)
     for commit in commits:
         if commit.position is None:
             continue
         at = bisect_right(begins, commit.seq) - 1
-        last, producer = transactions[begins[at]] if at >= 0 else (-1, _OUTSIDE)
-        moved_by = producer if commit.seq <= last else _OUTSIDE
-        yield Reached(first + commit.partition, commit.position, commit.committed_at_ms, moved_by)
+        by = moved[begins[at]] if at >= 0 else None
+        place = first + commit.partition, commit.position
+        if by is None or commit.seq > by.last_offset:
+            yield Reached(*place, commit.committed_at_ms, _OUTSIDE)
+        else:
+            yield Reached(*place, by.ended_ms, by.producer_id)
 
 
 def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: str) -> Iterator[Commit]:

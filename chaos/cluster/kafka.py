@@ -310,10 +310,7 @@ class Kafka:
         name, number = self.group_partition(group)
         ends = self._asked(lambda admin: log_ends(admin, name, [number], _ASK_S))
         read = {partition: (one.low, one.hw) for partition, one in ends.items()}
-        batches = protocol.read_batches(self.bootstrap, name, read)
-        moved = {
-            one.first_offset: (one.last_offset, one.producer_id) for one in batches if one.transactional and not one.control
-        }
+        moved = committed.in_transactions(protocol.read_batches(self.bootstrap, name, read))
         first = 0
         for topic, partitions in topics:
             yield from committed.with_producers(self.committed(group, topic), moved, first)

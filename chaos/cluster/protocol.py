@@ -225,6 +225,7 @@ class Batch(NamedTuple):
         last_offset: inclusive.
         producer_id: -1 when the producer is neither idempotent nor transactional.
         control: ``COMMIT`` or ``ABORT`` when it is the marker that ends a transaction, else None.
+        timestamp_ms: the latest time in it, milliseconds since the epoch: of a marker the broker's, of records the producer's.
     """
 
     partition: int
@@ -234,6 +235,7 @@ class Batch(NamedTuple):
     producer_epoch: int
     transactional: bool
     control: str | None
+    timestamp_ms: int
 
 
 def read_batches(bootstrap: str, topic: str, ends: Mapping[int, tuple[int, int]], most_bytes: int = 4 << 20) -> Iterator[Batch]:
@@ -265,7 +267,8 @@ def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
     """
     for batch in whole_batches(data):
         place = partition, batch.base_offset, batch.last_offset
-        yield Batch(*place, batch.producer_id, batch.producer_epoch, batch.is_transactional, marker_of(batch))
+        of_producer = batch.producer_id, batch.producer_epoch, batch.is_transactional
+        yield Batch(*place, *of_producer, marker_of(batch), batch.max_timestamp)
 
 
 def whole_batches(data: bytes) -> Iterator[Any]:

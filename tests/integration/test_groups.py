@@ -142,3 +142,27 @@ def test_a_group_is_asked_while_its_coordinator_moves(kafka):
 
         assert answered(lambda: kafka.reads(group), within_s=300) == {TOPIC: (3, {0: 7})}
         assert kafka.leader(*place) != leader
+
+
+def test_a_position_in_a_transaction_takes_effect_with_its_marker(kafka):
+    """Not when it was sent: until then nobody goes on from it."""
+    group = "group-reached"
+    commit(kafka, group, 5)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{group}-writer"})
+    producer.init_transactions(60)
+    with consumer(kafka, group) as member:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 8)], member.consumer_group_metadata(), 60)
+    clock.pause(1.5)
+    ends_ms = clock.now_ms()
+    producer.commit_transaction(60)
+    commit(kafka, group, 9)
+
+    found = list(kafka.reached(group, [("another", 2), (TOPIC, 3)]))
+
+    assert [(one.partition, one.position, one.producer_id >= 0) for one in found] == [
+        (2, 5, False),
+        (2, 8, True),
+        (2, 9, False),
+    ]
+    assert found[0].committed_at_ms < ends_ms <= found[1].committed_at_ms <= found[2].committed_at_ms

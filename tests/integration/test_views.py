@@ -116,4 +116,4 @@ def test_a_log_is_read_in_many_requests(system):
     system.kafka.delete([TOPIC])
 
     assert [offset for batch in found for offset in range(batch.first_offset, batch.last_offset + 1)] == list(range(3, 195))
-    assert found[0] == Batch(1, 3, 9, -1, -1, transactional=False, control=None)
+    assert found[0] == Batch(1, 3, 9, -1, -1, transactional=False, control=None, timestamp_ms=found[0].timestamp_ms)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.planted.log import BEGAN_MS, Batch, Judge, clean
 from verifiers.base import Finding, Verdict
-from verifiers.precedence import EARLY, UNDECIDED, Windows, compare
+from verifiers.precedence import EARLY, Windows, compare
 
 HISTORIES = max(20, 4 * int(os.environ.get("PLANTED_EXAMPLES", "25")))
 ROWS = ("id", "source", "position", "partition", "offset", "timestamp_ms")
@@ -115,7 +115,7 @@ def test_a_program_that_commits_after_its_rows(transactional, positions_within):
 
         found = made.judged()
 
-        assert not found.early.any() and not found.undecided.any(), seed  # noqa: PT018 - one thought
+        assert not found.early.any(), seed
         assert found.asked.all()
 
 
@@ -125,7 +125,6 @@ def test_positions_in_the_transaction_of_their_rows():
         found = history(Random(seed), commit="before", transactional=True, positions_within=True).judged()
 
         assert not found.early.any()
-        assert not found.undecided.any()
 
 
 @pytest.mark.parametrize("transactional", [False, True])
@@ -159,7 +158,7 @@ def test_what_is_said(judge: Judge) -> None:
 
     place = "the position past its input (source partition 0 offset 0)"
     assert (finding.verdict, finding.count, finding.checked) == (Verdict.INVALID, 1, 24)
-    assert finding.counts == {EARLY: 1, UNDECIDED: 0}
+    assert finding.counts == {EARLY: 1}
     assert [(one.anomaly, one.partition, one.offset, one.id, one.timestamp_ms, one.detail) for one in finding.examples] == [
         (
             EARLY,
@@ -174,18 +173,19 @@ def test_what_is_said(judge: Judge) -> None:
 
 
 def test_a_row_outside_of_the_transaction_of_its_position(judge: Judge) -> None:
-    """When the position took effect is not known: UNKNOWN, unless the row was seen before that was sent."""
-    looked = tuple((home, 0, 10**4, BEGAN_MS + 9, BEGAN_MS + 5) for home in range(3))
-    log = replace(clean(), looked=looked, batches=tuple(Batch(home, 0, 999, -1, -1, False, None) for home in range(3)))  # noqa: FBT003
+    """It is early if somebody looked for it after the marker, and did not find it; if nobody looked then, it may be right."""
+    looked = tuple((home, 0, 0, BEGAN_MS + 9, BEGAN_MS + 5) for home in range(3))
+    found = tuple((home, 1, 10**4, BEGAN_MS + 99, BEGAN_MS + 50) for home in range(3))
+    apart = tuple(Batch(home, 0, 999, -1, -1, False, None) for home in range(3))  # noqa: FBT003
+    log = replace(clean(), looked=(*looked, *found), batches=apart)
 
-    def judged(at: int) -> Finding:
-        return judge("precedence", replace(log, reached=tuple((home, 99, at, 7) for home in range(3))))
+    def judged(marker_ms: int) -> Finding:
+        return judge("precedence", replace(log, reached=tuple((home, 99, marker_ms, 7) for home in range(3))))
 
-    found = [judged(BEGAN_MS), judged(BEGAN_MS + 5)]
-
-    assert [(one.verdict, one.count, one.checked, one.counts[UNDECIDED]) for one in found] == [
-        (Verdict.UNKNOWN, 0, 0, 24),
-        (Verdict.VALID, 0, 24, 0),
+    assert [(one.verdict, one.count, one.checked) for one in map(judged, (BEGAN_MS + 8, BEGAN_MS + 9, BEGAN_MS + 60))] == [
+        (Verdict.INVALID, 24, 24),
+        (Verdict.VALID, 0, 24),
+        (Verdict.VALID, 0, 24),
     ]
 
 

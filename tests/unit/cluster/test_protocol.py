@@ -155,9 +155,9 @@ def test_a_ping_is_answered_or_not():
     assert protocol.refused(address)
 
 
-def batch(first, records, producer=-1, epoch=-1, attributes=0, body=b"", magic=2):  # noqa: PLR0913 - as many as a header has
+def batch(first, records, producer=-1, epoch=-1, attributes=0, body=b"", magic=2, timestamp_ms=0):  # noqa: PLR0913 - as many as a header has
     """Its bytes; what no reader of headers looks at is zero."""
-    tail = struct.pack(">hiqqqhii", attributes, records - 1, 0, 0, producer, epoch, 0, records) + body
+    tail = struct.pack(">hiqqqhii", attributes, records - 1, 0, timestamp_ms, producer, epoch, 0, records) + body
     return struct.pack(">qiibI", first, 9 + len(tail), 0, magic, 0) + tail
 
 
@@ -169,13 +169,14 @@ def marker(kind, timestamp_delta=b"\x00"):
 
 def test_who_wrote_what():
     """Rows in no transaction, rows in one, and both kinds of marker."""
-    data = batch(5, 3) + batch(8, 2, 7, 4, 0x10) + batch(10, 1, 7, 4, 0x30, marker(1)) + batch(11, 1, 8, 0, 0x30, marker(0))
+    rows = batch(5, 3) + batch(8, 2, 7, 4, 0x10)
+    data = rows + batch(10, 1, 7, 4, 0x30, marker(1), timestamp_ms=70) + batch(11, 1, 8, 0, 0x30, marker(0))
 
     assert list(parse_batches(2, data)) == [
-        Batch(2, 5, 7, -1, -1, transactional=False, control=None),
-        Batch(2, 8, 9, 7, 4, transactional=True, control=None),
-        Batch(2, 10, 10, 7, 4, transactional=True, control="COMMIT"),
-        Batch(2, 11, 11, 8, 0, transactional=True, control="ABORT"),
+        Batch(2, 5, 7, -1, -1, transactional=False, control=None, timestamp_ms=0),
+        Batch(2, 8, 9, 7, 4, transactional=True, control=None, timestamp_ms=0),
+        Batch(2, 10, 10, 7, 4, transactional=True, control="COMMIT", timestamp_ms=70),
+        Batch(2, 11, 11, 8, 0, transactional=True, control="ABORT", timestamp_ms=0),
     ]
 
 
