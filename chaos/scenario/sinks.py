@@ -22,6 +22,7 @@ from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueE
 from chaos.grammar.units import text_of_setting
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.rows import FOLDER_WITHOUT_PYTHON, FunctionName, Written, of_function
+from chaos.scenario.texts import Template, Text, texts_of
 from chaos.scenario.topics import STATE_HAS_NO_ROUTING, Form, TopicName
 from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.placeholders import names_in, partly_substituted
@@ -38,6 +39,9 @@ NOT_OF_COMPACTED = ("atomicity", "stability")
 OF_LOGS_ONLY = ("atomicity", "offsets", "stability", "hanging", "commits", PRECEDENCE)
 
 
+_Place = Annotated[Written, Template(PLACEHOLDERS)]
+
+
 class JdbcTable(Declared):
     """A table of a database that Spark reads over JDBC, by one query.
 
@@ -50,12 +54,12 @@ class JdbcTable(Declared):
         options: further options of Spark's JDBC source.
     """
 
-    url: Written
-    table: Written
+    url: _Place
+    table: _Place
     user: Written | None = None
     password_in: Written | None = None
     driver: Written | None = None
-    options: dict[str, Annotated[str, BeforeValidator(text_of_setting)]] = Field(default_factory=dict)
+    options: dict[str, Annotated[str, BeforeValidator(text_of_setting), Template(PLACEHOLDERS)]] = Field(default_factory=dict)
 
     @property
     def of_spark(self) -> dict[str, str]:
@@ -87,9 +91,9 @@ class Sink(Declared):
     """
 
     topic: TopicName | Literal[""] = ""
-    parquet: Written | None = None
-    delta: Written | None = None
-    iceberg: Written | None = None
+    parquet: _Place | None = None
+    delta: _Place | None = None
+    iceberg: _Place | None = None
     jdbc: JdbcTable | None = None
     python: FunctionName | None = None
     reader: Written | None = None
@@ -143,13 +147,9 @@ class Sink(Declared):
         return None if self.iceberg is None else Table("iceberg", self.iceberg)
 
     @property
-    def texts(self) -> Mapping[Location, tuple[str, tuple[str, ...]]]:
+    def texts(self) -> Mapping[Location, Text]:
         """Where placeholders may be: place -> the text, and what may stand there beside topics."""
-        found: dict[Location, str] = {(kind,): getattr(self, kind) for kind in _PATHS if getattr(self, kind)}
-        if self.jdbc is not None:
-            found |= {("jdbc", "url"): self.jdbc.url, ("jdbc", "table"): self.jdbc.table}
-            found |= {("jdbc", "options", name): text for name, text in self.jdbc.options.items()}
-        return {place: (text, PLACEHOLDERS) for place, text in found.items()}
+        return texts_of(self)
 
     def below(self, folder: Path) -> Self:
         """The same with whole paths, and the folder of the scenarios file in place of ``{project}``."""

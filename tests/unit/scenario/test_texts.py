@@ -1,0 +1,53 @@
+"""What a text is follows from its type, however deep it is in a declaration."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chaos.grammar.base import Declared
+from chaos.scenario.texts import ProjectPath, Template, Text, below, paths_of, texts_of
+
+
+class Inner(Declared):
+    place: Annotated[str, Template(("suffix",))] | None = None
+
+
+class Outer(Declared):
+    plain: str = "{project}"
+    script: Annotated[str, ProjectPath()] | None = None
+    words: tuple[Annotated[str, Template()], ...] = ()
+    settings: dict[str, Annotated[str, Template(more=("partition",))]] = Field(default_factory=dict)
+    inner: Literal["none"] | Inner = "none"
+
+
+WHOLE = Outer(script="job.py", words=("a", "{project}/b"), settings={"c": "{project}"}, inner=Inner(place="{project}-{suffix}"))
+
+
+def test_texts_are_found_with_their_places() -> None:
+    """A text that has no mark is none of them."""
+    assert texts_of(WHOLE, ("project",)) == {
+        ("words", 0): Text("a", ("project",)),
+        ("words", 1): Text("{project}/b", ("project",)),
+        ("settings", "c"): Text("{project}", ("project", "partition")),
+        ("inner", "place"): Text("{project}-{suffix}", ("suffix",)),
+    }
+    assert paths_of(WHOLE) == ("job.py",)
+
+
+def test_paths_begin_at_the_file(tmp_path: Path) -> None:
+    """Its folder takes the place of its placeholder only where there is such a placeholder."""
+    placed = below(WHOLE, tmp_path, ("project",))
+
+    assert placed == Outer(
+        script=f"{tmp_path}/job.py",
+        words=("a", f"{tmp_path}/b"),
+        settings={"c": str(tmp_path)},
+        inner=Inner(place="{project}-{suffix}"),
+    )
+
+
+def test_what_is_not_there_stays_so(tmp_path: Path) -> None:
+    """Also an empty text."""
+    assert below(Outer(words=("",)), tmp_path, ("project",)) == Outer(words=("",))
+    assert (texts_of(Outer()), paths_of(Outer())) == ({}, ())
