@@ -23,14 +23,15 @@ from chaos.common.files import write_atomically
 from chaos.grammar.base import did_you_mean
 from chaos.install.artifacts import Echo
 from chaos.scenario.load import load_text
-from chaos.subject import command, spark_submit
+from chaos.scenario.pipelines import CommandPipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines.spark_submit import OF_NAMES
 from chaos.subject.models import MODELS
 from chaos.subject.placeholders import check, names_in
 
 NAME = "scenarios.yaml"
 KINDS = (SPARK_SUBMIT, COMMAND)
 _INTERRUPTED, _WRONG_USAGE = 130, 2
-_PLACEHOLDERS = {SPARK_SUBMIT: spark_submit.PLACEHOLDERS, COMMAND: command.PLACEHOLDERS}
+_PLACEHOLDERS = {SPARK_SUBMIT: SparkSubmitPipeline.PLACEHOLDERS, COMMAND: CommandPipeline.PLACEHOLDERS}
 _ARGUMENTS = "{bootstrap} {source} {sink} {checkpoint}"
 _QUOTED = '"{bootstrap}" "{source}" "{sink}" "{checkpoint}"'
 _MADE_BY_RUNS = ("runs/", "allure-results/")
@@ -277,7 +278,7 @@ def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, s
 
 def _group(text: str, topics: tuple[str, str]) -> str:
     """Known before a run begins, so that its positions can be read."""
-    check(text, (*spark_submit.OF_NAMES, *topics))
+    check(text, (*OF_NAMES, *topics))
     return text
 
 

@@ -22,7 +22,7 @@ from chaos.engine import standstill, triggers
 from chaos.engine.batches import Job
 from chaos.engine.lag import Ends, OfGroup, Positions, Rest, lag, lag_beside, rest_of, settled, to_do, told
 from chaos.engine.nemesis import Nemesis
-from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
+from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.expectation import model as models
@@ -35,12 +35,10 @@ from chaos.matching import own_loader, row_ids, table_rows
 from chaos.matching.row_ids import Numbering
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.verifiers import TRANSACTIONS
-from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics, numbered_through
-from chaos.subject.command import CommandPipeline
-from chaos.subject.container import ContainerPipeline
-from chaos.subject.spark_submit import SparkSubmit
+from chaos.subject.base import CHECKPOINT, Topic, Topics, numbered_through
 from chaos.subject.tables import Table
 from verifiers.base import Bounds
 from verifiers.transactions import logs
@@ -106,7 +104,7 @@ class RunPlan:
     folder: Path
     topics: Topics
     loader: FillSource | OwnLoader
-    pipeline: Pipeline | None
+    pipeline: Deployed | None
     client: str
     outputs: int | None = None
     table: Table | None = None
@@ -201,14 +199,16 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
     seed, workload = scenario_seed(schedule.seed, scenario.name), scenario.workload
     loader = loader_of(workload, system.parts, seed)
     more = tuple(loader_of(one, system.parts, seed, beside(LEDGER, one.into)) for one in workload.also)
-    client = client_of(scenario.pipeline)
+    client = scenario.pipeline.client
     table = table_of(pipeline, system, client, topics, folder)
     return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table, more_loaders=more)
 
 
-def table_of(pipeline: Pipeline | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:
+def table_of(pipeline: Deployed | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:
     """The table that this run writes; None where it writes a topic."""
-    return pipeline.of_run(endpoints(system, client), topics, folder) if isinstance(pipeline, SparkSubmit) else None
+    if pipeline is None or not pipeline.writes_table:
+        return None
+    return pipeline.table(endpoints(system, client), topics, folder)
 
 
 def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = None) -> Positions | None:
@@ -302,8 +302,7 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
             processes.start_service(service)
     if plan.pipeline:
         of_run = (endpoints(system, plan.client), plan.topics, plan.folder)
-        runs_often = CommandPipeline | ContainerPipeline
-        instance = partial(plan.pipeline.command, *of_run) if isinstance(plan.pipeline, runs_often) else None
+        instance = partial(plan.pipeline.command, *of_run) if plan.pipeline.declared.has_instances else None
         processes.start_pipeline(plan.pipeline.command(*of_run), instance).wait_until_started()
         nemesis.approach()
     for load in plan.loads:
@@ -448,7 +447,7 @@ def _rest(plan: RunPlan, history: History, positions: Positions | None) -> Rest 
     if plan.pipeline is None or (positions is not None and plan.table is not None):
         return None
     usual = rest_of(history, plan.drains_within_s)
-    usual.by_the_clock = getattr(plan.scenario.pipeline, "timers", False)
+    usual.by_the_clock = plan.scenario.pipeline.timers
     if positions is not None:
         return usual
     given_up_s = max(plan.scenario.gives_up_after_s or _GIVEN_UP_S, usual.incomplete_s)

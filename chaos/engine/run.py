@@ -39,7 +39,7 @@ from chaos.engine.lag import Positions
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, Lookout, PipelineSampler, Sampler
 from chaos.engine.phases import RunPlan
-from chaos.engine.pipelines import application_of, timeouts_of
+from chaos.engine.pipelines import application_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
@@ -167,7 +167,7 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
         pipeline=processes.crashable,
         readable=partial(phases.readable, phases.written(plan, system.kafka, positions)),
         checkpoint=plan.folder / CHECKPOINT if Capability.CHECKPOINT in plan.scenario.pipeline.capabilities else None,
-        timeouts=timeouts_of(plan.scenario.pipeline),
+        timeouts=plan.scenario.pipeline.timeouts,
         source=plan.topics.source,
         sink=plan.topics.sink,
         service=processes.service,

@@ -21,7 +21,6 @@ from chaos.engine import triggers, twins
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.expected import has_model, with_demand
 from chaos.engine.phases import RunPlan, plan_run, write_down
-from chaos.engine.pipelines import packages_of
 from chaos.engine.rows import made_beforehand, with_rows
 from chaos.engine.run import Stage, execute, in_phase, under_way
 from chaos.install.artifacts import Parts
@@ -183,7 +182,7 @@ class Session:
         scenario = self.asked(scenario)
         schedule = plan(scenario, self.seed)
         system = self.system(spec, with_spark=Capability.SPARK in scenario.pipeline.capabilities)
-        jars = self.environment.packages(packages_of(scenario.pipeline))
+        jars = self.environment.packages(scenario.pipeline.wanted_packages)
         run_plan = plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars)
         return replace(run_plan, spec=spec), system
 

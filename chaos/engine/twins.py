@@ -118,11 +118,11 @@ def key_of(plan: RunPlan, system: System) -> str:
 def _files(plan: RunPlan) -> Iterator[Path]:
     """What the pipeline is made of: files that its declaration or a service's names, modules beside a script, and `files`."""
     pipeline, declared = plan.scenario.pipeline, _declared(plan)
-    runs_in = getattr(pipeline, "working_directory", None)
+    runs_in = pipeline.runs_in
     of_services = (word for one in plan.spec.services.values() for word in (*one.run, *one.environment.values()))
-    texts = (*(text.text for text in pipeline.texts.values()), getattr(pipeline, "application", ""), runs_in or "")
+    texts = (*(text.text for text in pipeline.texts.values()), *pipeline.paths)
     for word in chain.from_iterable(map(_BETWEEN.split, (*texts, *of_services))):
-        path = os.path.join(runs_in or "", word)  # noqa: PTH118 - these three take any text
+        path = os.path.join(runs_in, word)  # noqa: PTH118 - these three take any text
         if os.path.isabs(path) and os.path.isfile(path):  # noqa: PTH113, PTH117
             yield Path(path)
             yield from _modules(Path(path).parent) if path.endswith(".py") else ()
@@ -227,5 +227,5 @@ def _refused(why: str) -> InconclusiveError:
     return InconclusiveError(f"pipeline, expected, same_as: {why}")
 
 
-def _declared(plan: RunPlan) -> Any:
-    return plan.scenario.pipeline.expected  # type: ignore[union-attr] # there is one that is expected
+def _declared(plan: RunPlan) -> Any:  # it is a twin that is expected
+    return plan.scenario.pipeline.expected

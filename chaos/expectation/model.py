@@ -39,7 +39,6 @@ from chaos.matching.demanded import Columns, Demanded
 from chaos.matching.row_ids import Numbered, Numbering
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import Scenario
-from chaos.scenario.pipelines import NoPipeline
 from verifiers.findings import by_partition
 
 TWIN = "twin"
@@ -199,7 +198,7 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
         folder: of the run, where the rows of a twin are.
     """
     pipeline = scenario.pipeline
-    if isinstance(pipeline, NoPipeline) or scenario.by_transactions:
+    if pipeline.sink is None or scenario.by_transactions:
         return None
     identity, sources = pipeline.identity or "", _sources(scenario)
     if isinstance(pipeline.expected, ExpectedRows):

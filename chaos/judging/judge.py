@@ -183,9 +183,9 @@ def _not_asked(name: str, why: str) -> Finding:
 
 
 def _asked_transactions(scenario: Scenario, place: Path) -> Finding:
-    rows = getattr(scenario.pipeline, "rows_per_record", None)
+    rows = scenario.pipeline.rows_per_record
     said = None if rows is None else RowsPerRecord(rows.min, rows.max)
-    return by_transactions(place, said, timers=getattr(scenario.pipeline, "timers", False))
+    return by_transactions(place, said, timers=scenario.pipeline.timers)
 
 
 def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None, *, timers: bool = False) -> Finding:

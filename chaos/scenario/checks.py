@@ -29,9 +29,9 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario import expected, services, sinks, topics
+from chaos.scenario import expected, services, topics
 from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
-from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.verifiers import anomalies_of
 from chaos.subject.tables import Table
@@ -105,16 +105,7 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], besid
         beside: the names of services.
     """
     yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
-    if not isinstance(pipeline, NoPipeline):
-        said = (pipeline.expected, pipeline.model, pipeline.identity)
-        yield from expected.problems(*said, pipeline.reads, has_positions=pipeline.has_positions)
-        if pipeline.sink.form == "state":
-            yield from expected.of_state(pipeline)
-        in_transactions = bool(pipeline.group) and pipeline.transactions
-        asked = pipeline.expected, pipeline.rows_per_record
-        yield from expected.of_transactions(*asked, timers=pipeline.timers, in_transactions=in_transactions)
-    if isinstance(pipeline, SparkSubmitPipeline):
-        yield from sinks.problems(pipeline.sink, pipeline, pipeline.configuration)
+    yield from pipeline.problems()
     yield from _placeholders(pipeline.texts, (*there, *beside))
 
 
@@ -152,7 +143,7 @@ def _several(scenario: Scenario) -> Iterator[Problem]:
     pipeline, more = scenario.pipeline, [one.into for one in scenario.workload.also]
     for number, message in topics.of_more(scenario.topics, pipeline.reads, scenario.source, more):
         yield ("workload", "also", number, "into"), message
-    if isinstance(pipeline, NoPipeline):
+    if pipeline.sink is None:
         return
     if pipeline.model == "square":
         said = "a model by name is of the integers of one topic, and several are filled"
@@ -178,7 +169,7 @@ def _rows(scenario: Scenario) -> Iterator[Problem]:
 
 def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
     yield from _placeholders(rows.texts, scenario.topics)
-    if getattr(scenario.pipeline, "model", None) == "square":
+    if scenario.pipeline.model == "square":
         text = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
         yield (), Message("square-of-rows", text)
     if rows.command:
@@ -187,7 +178,7 @@ def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
 
 def _unknown_beforehand(scenario: Scenario) -> Iterator[Problem]:
     """What cannot be asked of records that a loader of the user's own sends."""
-    wanted = getattr(scenario.pipeline, "expected", None)
+    wanted = scenario.pipeline.expected
     if not isinstance(wanted, expected.ExpectedRows):
         return
     others = "write sql, file, python or generator in place of command"
@@ -481,7 +472,7 @@ def _workers(target: object, system: SystemSpec) -> Iterator[Message]:
 def _outlasted(scenario: Scenario, fault: PausePipeline) -> Iterator[Message]:
     """Timeouts that are not known, or that are longer than the pause."""
     for name in fault.outlasts:
-        after_s: float | None = getattr(scenario.pipeline, f"{name}_s", None)
+        after_s = scenario.pipeline.timeouts.get(name)
         if after_s is None:
             text = f"this pipeline declares no {name}; declare it there, or leave it out here"
             yield Message("timeout-not-declared", text)

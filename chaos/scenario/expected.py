@@ -157,6 +157,21 @@ def problems(
         yield ("expected", "sql"), Message("query-without-topic", text)
 
 
+def of_pipeline(declared: Any) -> Iterator[Problem]:
+    """What is wrong with what a pipeline says of the rows that it writes, with places in its declaration.
+
+    Args:
+        declared: the pipeline, of any kind that writes.
+    """
+    said = (declared.expected, declared.model, declared.identity)
+    yield from problems(*said, declared.reads, has_positions=declared.has_positions)
+    if declared.sink.form == "state":
+        yield from of_state(declared)
+    in_transactions = bool(declared.group) and declared.transactions
+    asked = declared.expected, declared.rows_per_record
+    yield from of_transactions(*asked, timers=declared.timers, in_transactions=in_transactions)
+
+
 def of_state(declared: Any) -> Iterator[Problem]:
     """What is wrong with a pipeline whose sink is judged as a state, with places in its declaration.
 

@@ -1,6 +1,5 @@
 """Reads a scenarios file, or reports all its errors at once, each as `file:line:col: message (did you mean …) [code]`."""
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,13 +8,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from chaos.common.errors import ScenarioError, one_line
+from chaos.common.errors import ScenarioError
 from chaos.external.declaration import External
-from chaos.grammar.base import Message, Mistake, Problem, did_you_mean, within
+from chaos.grammar.base import Location, Message, Mistake, Problem, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, declared, support, topics
-from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
@@ -27,8 +25,7 @@ from chaos.scenario.model import (
     SparkSpec,
     SystemSpec,
 )
-from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, Pipeline, SparkSubmitPipeline
-from chaos.scenario.rows import not_a_folder
+from chaos.scenario.pipelines import NoPipeline, Pipeline
 from chaos.scenario.services import ServiceSpec
 
 _TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
@@ -84,7 +81,7 @@ class ScenarioFile:
             found: Pipeline = declared.named_in(self.pipelines, name, ("pipelines",))
         except declared.PipelineProblem as problem:
             raise ScenarioError(f"{self.path}: {problem}") from None
-        return found if isinstance(found, NoPipeline) else found.below(self.path.parent)
+        return found.below(self.path.parent)
 
 
 def load(path: Path, runtime: str = "") -> ScenarioFile:
@@ -188,29 +185,14 @@ def _of_pipelines(model: ScenarioFileModel, scenarios: Iterable[Scenario]) -> It
 
 def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
     for number, scenario in enumerate(scenarios):
-        pipeline = scenario.pipeline
-        if isinstance(pipeline, SparkSubmitPipeline) and not _is_file(pipeline.below(folder).application):
-            text = (
-                f"{one_line(pipeline.application)} is not a file; a path begins at the folder of this file, {folder.resolve()}"
-            )
-            yield Mistake(("scenarios", number, "pipeline", "application"), Message("not-a-file", text))
-        runs_in = None if isinstance(pipeline, NoPipeline | ContainerPipeline) else pipeline.working_directory
-        if runs_in is not None and not _is_folder(str(folder / runs_in)):
-            yield Mistake(("scenarios", number, "pipeline", "working_directory"), not_a_folder(runs_in, folder))
-        said = getattr(pipeline, "expected", None)
-        for place, message in said.missing(folder) if isinstance(said, ExpectedRows) else ():
-            yield Mistake(("scenarios", number, "pipeline", "expected", *place), message)
+        yield from _at(("scenarios", number, "pipeline"), scenario.pipeline.missing(folder))
         for place, filling in checks.fillings(scenario.workload):
-            for inner, message in filling.rows.problems(folder) if filling.rows is not None else ():
-                yield Mistake(("scenarios", number, *place, "rows", *inner), message)
+            if filling.rows is not None:
+                yield from _at(("scenarios", number, *place, "rows"), filling.rows.problems(folder))
 
 
-def _is_file(path: str) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a path that is too long
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - likewise
+def _at(place: Location, problems: Iterable[Problem]) -> Iterator[Mistake]:
+    return (Mistake(location, message) for location, message in within(place, problems))
 
 
 def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:

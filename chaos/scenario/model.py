@@ -36,7 +36,7 @@ from chaos.loader.generators import PLUGINS as _GENERATORS
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import sinks
 from chaos.scenario.expected import ExpectedRows
-from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, NoPipeline, Pipeline
+from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import Services
 from chaos.scenario.topics import TopicName, TopicSpecs
@@ -489,7 +489,7 @@ class Scenario(Declared):
 
         A query asks for rows of records that are not known before a loader of the user's own has sent them.
         """
-        asks = isinstance(getattr(self.pipeline, "expected", None), ExpectedRows)
+        asks = isinstance(self.pipeline.expected, ExpectedRows)
         return self.by_transactions or self.as_state or (asks and self.workload.has_own_loader)
 
     @property
@@ -513,7 +513,7 @@ class Scenario(Declared):
     def below(self, folder: Path) -> Self:
         """The same scenario; paths that it has are below this folder, unless they are whole."""
         workload = self.workload.below(folder)
-        pipeline = self.pipeline if isinstance(self.pipeline, NoPipeline) else self.pipeline.below(folder)
+        pipeline = self.pipeline.below(folder)
         system = self.system.below(folder) if self.system else None
         return self.model_copy(update={"pipeline": pipeline, "workload": workload, "system": system})
 
@@ -530,7 +530,7 @@ class Scenario(Declared):
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
         generators = {one.rows.generator for one in self.workload.fillings if one.rows and one.rows.generator}
-        reader = getattr(self.pipeline.sink, "reader", None)
+        reader = self.pipeline.sink.reader if self.pipeline.sink else None
         brought = {
             _FAULTS.group: _FAULTS.used(kinds),
             _VERIFIERS.group: _VERIFIERS.used(self.verify),
@@ -561,30 +561,26 @@ class Scenario(Declared):
     @property
     def speaks(self) -> frozenset[str]:
         """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
-        match self.pipeline:
-            case CommandPipeline() | ContainerPipeline():
-                return frozenset(self.pipeline.speaks)
-            case NoPipeline() if self.workload.producer.transaction_records:
-                return frozenset({"transactions"})
-            case _:
-                return frozenset()
+        if self.pipeline.sink is None and self.workload.producer.transaction_records:
+            return frozenset({"transactions"})  # of our own loader
+        return self.pipeline.statements
 
     @property
     def by_transactions(self) -> bool:
         """Whether nothing is said of the rows of the sink, and the transactions that wrote them are judged."""
-        return getattr(self.pipeline, "expected", None) == TRANSACTIONS
+        return self.pipeline.expected == TRANSACTIONS
 
     @property
     def by_twin(self) -> bool:
         """Whether a run without faults says what is expected; it may have to be made first, by two runs."""
-        expected = getattr(self.pipeline, "expected", None)
+        expected = self.pipeline.expected
         return isinstance(expected, ExpectedRows) and expected.same_as is not None
 
     @property
     def applicable(self) -> tuple[VerifierName, ...]:
         """The verifiers that have something to judge: a loader has no positions, and few programs say what they are told."""
         there = {
-            TRANSACTIONS: self.by_transactions or getattr(self.pipeline, "rows_per_record", None) is not None,
+            TRANSACTIONS: self.by_transactions or self.pipeline.rows_per_record is not None,
             "offsets": self.pipeline.has_positions and not self.by_transactions,
             "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
             PRECEDENCE: self._promises_rows_first,
@@ -619,7 +615,7 @@ class Scenario(Declared):
     def _promises_rows_first(self) -> bool:
         """Whether a group holds the positions of a pipeline whose rows are known, and that promises more than at most once."""
         with_group = Capability.CONSUMER_GROUP in self.pipeline.capabilities and not self.by_transactions
-        return with_group and getattr(self.pipeline, "delivery", "") != "at_most_once"
+        return with_group and self.pipeline.delivery != "at_most_once"
 
     @property
     def _compacted(self) -> bool:

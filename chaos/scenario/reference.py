@@ -15,6 +15,7 @@ from chaos.grammar import targets, triggers
 from chaos.grammar.base import Declared
 from chaos.loader.declaration import PLACEHOLDERS as OF_LOADER
 from chaos.scenario import matrix
+from chaos.scenario.declared import NONE
 from chaos.scenario.describe import Listed, listing, schema_of
 from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
 from chaos.scenario.expected import ExpectedRows, RowsPerRecord
@@ -30,7 +31,7 @@ from chaos.scenario.model import (
     SystemSpec,
     Workload,
 )
-from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, InGroup, NoPipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines import KINDS, InGroup
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import ServiceSpec
 from chaos.scenario.sinks import JdbcTable, Sink
@@ -44,7 +45,6 @@ from chaos.scenario.verifiers import (
     PROGRESS,
     TRANSACTIONS,
 )
-from chaos.subject import command, container, spark_submit
 from chaos.subject.placeholders import MEANINGS
 from verifiers.base import Verifier
 from verifiers.transactions.verifier import Transactions
@@ -67,9 +67,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
         "`topics`": TopicSpec,
     },
     "Pipelines": {
-        "`kind: command`": CommandPipeline,
-        "`kind: container`": ContainerPipeline,
-        "`kind: spark_submit`": SparkSubmitPipeline,
+        **{f"`kind: {name}`": kind for name, kind in KINDS.items() if name != NONE},
         "`sink`": TopicSink,
         "`sink` of a Spark job": Sink,
         "`sink: jdbc`": JdbcTable,
@@ -105,7 +103,7 @@ _PLACES = {  # what has a section of this page -> that section
 }
 _TITLES = {
     **{kind.__name__: heading or "scenario" for parts in _SECTIONS.values() for heading, kind in parts.items()},
-    **{kind.__name__: "pipeline" for kind in (NoPipeline, CommandPipeline, ContainerPipeline, SparkSubmitPipeline)},
+    **{kind.__name__: "pipeline" for kind in KINDS.values()},
     **{kind.__name__: "trigger" for kind in _TRIGGERS.values()},
     **{kind.__name__: "fault" for kind in FAULTS.values()},
 }
@@ -274,9 +272,7 @@ def _matrix() -> str:
 
 def _placeholders() -> str:
     kinds = {
-        "`command`": command.PLACEHOLDERS,
-        "`container`": container.PLACEHOLDERS,
-        "`spark_submit`": spark_submit.PLACEHOLDERS,
+        **{f"`{name}`": kind.PLACEHOLDERS for name, kind in KINDS.items() if name != NONE},
         "`rows: command`": OF_LOADER,
     }
     rows = [

@@ -18,7 +18,6 @@ from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import Scenario, SystemSpec
-from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, SparkSubmitPipeline
 from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.placeholders import names_in
 
@@ -128,7 +127,7 @@ def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
 
 
 def _outside_of_containers(scenario: Scenario) -> Iterator[Problem]:
-    if isinstance(scenario.pipeline, ContainerPipeline):
+    if scenario.pipeline.joins_network:
         yield ("pipeline", "kind"), _NO_NETWORK
 
 
@@ -186,10 +185,7 @@ def _unasked(external: External) -> Mapping[str, str]:
 def _names(scenario: Scenario) -> Iterator[Problem]:
     """Names that a program chooses itself and that do not begin with the prefix."""
     pipeline = scenario.pipeline
-    if isinstance(pipeline, NoPipeline):
-        return
-    of_group: Location = ("positions", "group") if isinstance(pipeline, SparkSubmitPipeline) else ("group",)
-    names: dict[Location, str] = {of_group: pipeline.group} if pipeline.group else {}
+    names = {pipeline.GROUP: pipeline.group} if pipeline.group else {}
     names |= {("transactional_ids", number): name for number, name in enumerate(pipeline.transactional_ids)}
     for place, name in names.items():
         if not name.startswith((*_PREFIXED, *(f"{{{topic}}}" for topic in scenario.topics))):
@@ -256,12 +252,12 @@ def _not_led(scenario: Scenario, link: LinkPattern, external: External) -> Messa
             return _by_librdkafka(f"the client {link.left}")
         text = f"{link} is more than the links of Spark's JVMs, and no other links lead through a proxy; write spark->…"
         return Message("link-beyond-jvms", text)
-    if not isinstance(scenario.pipeline, SparkSubmitPipeline):
+    if Capability.SPARK not in scenario.pipeline.capabilities:
         return _by_librdkafka(f"the pipeline {scenario.pipeline.kind}")
     if not external.spark.is_here:
         text = _ELSEWHERE.format(reason="our proxies listen on loopback addresses of this machine")
         return Message("jvms-elsewhere", text)
-    if scenario.pipeline.python_workers and _of_sink(link.right, scenario.sink):
+    if Capability.PYTHON_WORKERS in scenario.pipeline.capabilities and _of_sink(link.right, scenario.sink):
         text = f"only the sink connects to {link.right} in this role, and {_LIBRDKAFKA.format(client='a sink in Python')}"
         return Message("link-of-python-sink", text)
     return None
@@ -283,9 +279,9 @@ def _request(scenario: Scenario, api: str, external: External) -> Iterator[Messa
         yield Message("request-under-tls", text)
         return
     pipeline = scenario.pipeline
-    if not isinstance(pipeline, SparkSubmitPipeline):
+    if Capability.SPARK not in pipeline.capabilities:
         return
-    if pipeline.python_workers and api not in _READS:
+    if Capability.PYTHON_WORKERS in pipeline.capabilities and api not in _READS:
         text = f"Spark's JVMs do not send {api} here, the sink does, and {_LIBRDKAFKA.format(client='a sink in Python')}"
         yield Message("request-of-python-sink", text)
     elif not pipeline.transactions and api not in _WRITES:

@@ -23,10 +23,9 @@ from pydantic_core import CoreSchema
 
 from chaos.grammar.base import Declared, Message, Problem, WrongValueError, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
-from chaos.subject import command, spark_submit
-from chaos.subject.placeholders import check
+from chaos.subject.placeholders import RESERVED, check
 
-PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
+PLACEHOLDERS = RESERVED
 """What stands for something that is known only when a scenario runs, beside the topics."""
 MISSING = Message(
     "topics-missing",
@@ -157,6 +156,11 @@ class TopicSink(Declared):
     @property
     def table(self) -> None:
         """It is none."""
+        return
+
+    @property
+    def reader(self) -> None:
+        """No table is read."""
         return
 
 

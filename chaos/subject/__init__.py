@@ -1,1 +1,1 @@
-"""What is under test, as the framework sees it: the contract with any pipeline, and what a command becomes."""
+"""What a process under test is told of a run, and what it becomes. Kinds of pipelines: `chaos.scenario.pipelines`."""

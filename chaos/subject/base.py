@@ -1,18 +1,11 @@
-"""What a pipeline under test is: a command to start, a model of what it must write, and where its progress is stored.
-
-Pipelines know neither the faults nor the verifiers, and have no hooks for either.
+"""What processes under test are told of a run, and what they become: topics, endpoints, and a command to start.
 
 The loader's process imports this module as well, and starts sooner without Spark.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
+from typing import NamedTuple, Self, TypeVar
 
 V = TypeVar("V")
 
@@ -153,38 +146,3 @@ class Command:
     has_begun: Callable[[], bool] = lambda: True
     begins_by: str = ""
     image: Image | None = None
-
-
-class Pipeline(Protocol):
-    """One pipeline. Its process runs until it is told to stop, and reports what it does (docs/adapters.md)."""
-
-    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process to start; its files go into the folder."""
-        ...
-
-    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        """The deployment: done once, before the first start."""
-        ...
-
-    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
-        """Committed position in each source partition, exclusive; a partition without one is left out."""
-        ...
-
-    def expected(self, source: "DataFrame") -> "DataFrame":
-        """A pure model of what the sink must contain.
-
-        Args:
-            source: partition int, offset long, key string, value string.
-
-        Returns:
-            id long, partition int, value string, required boolean, position long (the source offset that demands the row).
-        """
-        ...
-
-    def consumer_group(self, topics: Topics) -> str:
-        """Its consumer group; empty when it has none."""
-        ...
-
-    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
-        """By source partition; empty when it uses no transactions."""
-        ...

@@ -28,6 +28,8 @@ MEANINGS: Mapping[str, str] = {
     "packages": "the class path of the pipeline's ``packages``",
 }
 """What the placeholders stand for; which kind of pipeline has which is said beside it."""
+RESERVED = frozenset(MEANINGS) - {"records", "rate", "seed"} | {"instance"}
+"""Those that a pipeline of any kind may have, so no topic is called so; the three are of a loader alone."""
 
 _WORD = re.compile(r"\{\{(?P<literal>[A-Za-z0-9._-]+)\}\}|\{(?P<name>[A-Za-z0-9._-]+)\}")
 _CERTAIN = re.compile(r"[a-z_]+")  # what looks so is a placeholder, or a mistake

@@ -18,8 +18,9 @@ from chaos.common.history import History, of_type
 from chaos.engine.processes import ManagedProcess
 from chaos.judging import landing, statements
 from chaos.loader.declaration import LEDGER, FillSource
+from chaos.scenario.pipelines.base import Tools
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 from tests.integration.conftest import application
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict
@@ -246,8 +247,8 @@ def test_a_commit_that_is_not_answered_at_once_costs_the_producer_its_epoch(play
 
 def test_kafkas_own_copier_is_a_pipeline_as_it_is(play):
     """Three copies, one for each partition, unchanged: every row arrives once, and the supervisor outlives their end."""
-    tools = {"java": str(play.system.parts.java), "kafka_tools": play.system.parts.tools_class_path}
-    pipeline = CommandPipeline(COPIER, "copier-{suffix}", ids=("copier-{suffix}-{partition}",), **tools)
+    tools, ids = Tools.of(play.system.parts), ("copier-{suffix}-{partition}",)
+    pipeline = deployed.command(COPIER, "copier-{suffix}", tools, transactional_ids=ids)
     pipeline.prepare(play.endpoints, play.topics)
     play.fill(600)
 
@@ -329,7 +330,7 @@ def test_a_client_that_does_not_tell_the_truth_is_found_out(play, chaos_session)
     """It tells that a transaction is committed which it has aborted, and keeps one record to itself."""
     program = play.folder / "liar.py"
     program.write_text(LIAR, encoding="utf-8")
-    pipeline = CommandPipeline(
+    pipeline = deployed.command(
         (sys.executable, str(program), "{bootstrap}", "{source}", "{sink}", "liar-{suffix}"), "liar-{suffix}"
     )
     pipeline.prepare(play.endpoints, play.topics)

@@ -35,8 +35,9 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery
 from chaos.install import artifacts, class_archives, preflight
+from chaos.scenario.pipelines.base import Tools
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.spark_submit import SparkSubmit
+from tests import deployed
 from tests.integration.external import play, said
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -133,8 +134,8 @@ def test_options_of_spark_are_on_no_command_line_and_in_no_file(tmp_path):
     options = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.hadoop.fs.s3a.session.token": secret}
     endpoints = Endpoints("127.0.0.1:1", "127.0.0.1:1", "local[1]", spark_options=options)
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
-    places = {"spark_home": str(artifacts.ensure(print).spark.home), "java_home": str(preflight.find_java().parents[1])}
-    job = SparkSubmit(str(tmp_path / "job.py"), (), **places)
+    tools = Tools(str(preflight.find_java()), spark_home=str(artifacts.ensure(print).spark.home))
+    job = deployed.job(str(tmp_path / "job.py"), (), tools)
     start = job.command(endpoints, Topics("datasource", "datasink", 3), tmp_path)
     with (
         (tmp_path / "log").open("wb") as log,

@@ -22,7 +22,7 @@ from chaos.loader.declaration import FillSource
 from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 from tests.planted.test_sql_models import frame, verdicts
 from verifiers import evidence
 from verifiers.base import Bounds, Evidence, Verdict
@@ -244,7 +244,7 @@ def test_a_place_is_refused_before_anything_is_sent(spark, tmp_path):
         one = scenario(
             pipeline=pipeline, workload={"into": "orders", "records": 40, "also": [{"into": "customers", "records": 4}]}
         )
-        subject, topics = CommandPipeline(("a",), "g"), topics_of(one, "", "7")
+        subject, topics = deployed.command(("a",), "g"), topics_of(one, "", "7")
         return RunPlan(one, plan(one, 1), tmp_path, topics, loads[0], subject, "app", more_loaders=loads[1:])
 
     assert with_demand(planned(SQL), lambda: spark).demanded == 4  # of the orders 0 to 39, the first four have a customer

@@ -16,7 +16,7 @@ from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topics
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 from tests.planted.examples import nightly
 from tests.planted.log import table
 from verifiers import evidence
@@ -467,7 +467,7 @@ def test_how_many_rows_will_come(spark, tmp_path, expected, outputs):
     pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
     declared = {"name": "a", "title": "A", "pipeline": {**pipeline, "expected": expected}, "workload": {"records": 30}}
     scenario = Scenario.model_validate({**declared, "topics": {"orders": {}, "kept": {}}})
-    loader, subject = FillSource(30, 100.0), CommandPipeline(("a",), "g")
+    loader, subject = FillSource(30, 100.0), deployed.command(("a",), "g")
     planned = RunPlan(scenario, plan(scenario, 1), tmp_path, Topics("orders-1", "kept-1", 3), loader, subject, "app")
 
     if isinstance(outputs, int):
@@ -486,7 +486,7 @@ def test_of_records_that_are_not_known_yet_the_query_alone_is_read(spark, tmp_pa
     pipeline |= {"expected": {"sql": f"SELECT key, {asked} FROM orders WHERE value = 'large'"}}  # noqa: S608 - a constant
     declared = {"name": "a", "title": "A", "pipeline": pipeline, "workload": workload, "topics": {"orders": {}, "kept": {}}}
     scenario, loader = Scenario.model_validate(declared), OwnLoader(("load",), 30, 10.0, 1, {})
-    topics, subject = Topics("orders-1", "kept-1", 3), CommandPipeline(("a",), "g")
+    topics, subject = Topics("orders-1", "kept-1", 3), deployed.command(("a",), "g")
     planned = RunPlan(scenario, plan(scenario, 1), tmp_path, topics, loader, subject, "app")
 
     if said:

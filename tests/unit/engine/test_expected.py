@@ -14,7 +14,7 @@ from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topics
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 
 SQL = {"sql": "SELECT key, value FROM orders"}
 ROWS = {"rows": {"sql": "SELECT '1' AS value FROM ids"}}
@@ -30,7 +30,7 @@ def scenario(workload: dict[str, Any] | None = None, **pipeline: object) -> Scen
 
 def run_plan(folder: Path, one: Scenario) -> RunPlan:
     topics = Topics("orders-1", "kept-1", 3)
-    pipeline = CommandPipeline(("a",), "g")
+    pipeline = deployed.command(("a",), "g")
     return RunPlan(one, plan(one, 5), folder, topics, FillSource(9, 1000.0), pipeline, "app")
 
 

@@ -23,9 +23,8 @@ from chaos.scenario.model import Scenario, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topic, Topics
-from chaos.subject.command import CommandPipeline
-from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import Table
+from tests import deployed
 from tests.unit.wording import keep, raised
 from verifiers.base import Bounds
 
@@ -279,7 +278,7 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
 def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tmp_path, monkeypatch, sink, position, told):
     """It never reads, writes elsewhere, or commits no positions to the group that is declared: UNKNOWN, with what to mend."""
     monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", 0.2)
-    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=CommandPipeline(("copy",), "copy"))
+    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=deployed.command(("copy",), "copy"))
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, sink, sink)}})
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
@@ -293,7 +292,7 @@ def test_a_drain_is_waited_for_as_long_as_it_makes_progress(history, tmp_path, m
     slept, read = [], count(0, 10)
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
-    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=CommandPipeline(("copy",), "copy"))
+    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=deployed.command(("copy",), "copy"))
     monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", phases._DRAINS_WITHIN_S + 0.07 - plan.drains_within_s)
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 100, 100)}})
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
@@ -529,7 +528,7 @@ def named_plan(folder):
     declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
     one = Scenario.model_validate({"name": "a", "title": "A", "pipeline": declared, "topics": {"orders": {}, "kept": {}}})
     return RunPlan(
-        one, plan(one, 5), folder, Topics("source", "sink", 3), FillSource(9, 1.0), CommandPipeline(("a",), "g"), "app"
+        one, plan(one, 5), folder, Topics("source", "sink", 3), FillSource(9, 1.0), deployed.command(("a",), "g"), "app"
     )
 
 
@@ -744,7 +743,7 @@ def test_rows_that_never_come_are_waited_for_briefly(history, tmp_path, quick):
 def test_a_drain_gives_up_when_the_scenario_says_so_and_tells_what_is_behind(history, tmp_path, quick):
     """With the pipeline's own error."""
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 60, 60)}})
-    plan = replace(passing(tmp_path, gives_up_after="70s"), pipeline=CommandPipeline(("copy",), "copy"))
+    plan = replace(passing(tmp_path, gives_up_after="70s"), pipeline=deployed.command(("copy",), "copy"))
 
     with pytest.raises(
         DeadlineError, match=r"last seen: behind in source-0: 40; 100 records are in .*; the last errors in logs"
@@ -785,7 +784,7 @@ def test_a_plan_that_nobody_can_read_ends_the_wait_for_output(tmp_path):
     for log, text in (("offsets", "v9\n{}\n"), ("commits", "v1\n{}")):
         (place / log).mkdir(parents=True)
         (place / log / "0").write_text(text, encoding="utf-8")
-    job = SparkSubmit("a.py", ())
+    job = deployed.job("a.py", ())
     plan = replace(passing(tmp_path), pipeline=job)
 
     with pytest.raises(InconclusiveError, match=r"offsets/0, line 1: 'v9' has a format that nobody knows here"):

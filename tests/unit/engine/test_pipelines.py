@@ -7,14 +7,12 @@ from types import SimpleNamespace
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.engine.pipelines import client_of, endpoints, loader_of, packages_of, pipeline_of, timeouts_of, topics_of
+from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.install.spark_versions import SparkProgram
 from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
-from chaos.subject.command import CommandPipeline
-from chaos.subject.container import ContainerPipeline
-from chaos.subject.spark_submit import SparkSubmit
+from chaos.scenario.pipelines.base import Tools
 
 JOB = {
     "kind": "spark_submit",
@@ -44,107 +42,36 @@ def scenario(producer=None, **pipeline):
     return Scenario(name="fake", title="fake", pipeline=pipeline, workload=workload)
 
 
+CONTAINER = {"kind": "container", "reads": ["datasource"], "sink": {"topic": "datasink"}, "image": "a", "group": "g"}
+
+
 @pytest.mark.parametrize(
-    ("options", "made", "client"),
+    ("options", "packages", "client"),
     [
-        ({"kind": "none"}, None, "loader"),
-        (
-            {
-                "kind": "command",
-                "reads": ["datasource"],
-                "sink": {"topic": "datasink"},
-                "run": ["{java}", "-cp", "{kafka_tools}:{packages}"],
-                "packages": ["a:b:1"],
-                "group": "g-{suffix}",
-                "model": "square",
-                "transactional_ids": ["t-{partition}"],
-                "restarts": 1,
-                "repeat": True,
-                "environment": {"A": "{folder}"},
-                "speaks": ["started"],
-            },
-            CommandPipeline(
-                run=("{java}", "-cp", "{kafka_tools}:{packages}"),
-                packages="/cache/b.jar",
-                group="g-{suffix}",
-                model="square",
-                ids=("t-{partition}",),
-                java="/jdk/bin/java",
-                kafka_tools="/kafka/libs/*",
-                restarts=1,
-                repeat=True,
-                environment={"A": "{folder}"},
-                says_started=True,
-            ),
-            "app",
-        ),
-        (
-            {
-                "kind": "container",
-                "reads": ["datasource"],
-                "sink": {"topic": "datasink"},
-                "image": "shop/copy:1",
-                "command": ["{bootstrap}"],
-                "group": "g-{suffix}",
-                "transactional_ids": ["t"],
-                "restarts": 1,
-                "environment": {"A": "{sink}"},
-                "speaks": ["started", "transactions"],
-            },
-            ContainerPipeline(
-                run=("{bootstrap}",),
-                group="g-{suffix}",
-                ids=("t",),
-                image="shop/copy:1",
-                restarts=1,
-                environment={"A": "{sink}"},
-                says_started=True,
-            ),
-            "app",
-        ),
-        (
-            {
-                "kind": "spark_submit",
-                "reads": ["datasource"],
-                "sink": {"topic": "datasink"},
-                "application": "/shop/job.jar",
-                "main_class": "shop.Orders",
-                "arguments": ["{checkpoint}"],
-                "configuration": {"spark.a": True, "spark.b": 4, "spark.c": "text"},
-                "environment": {"LOUD": 1.5},
-                "model": "square",
-                "positions": {"group": "{sink}-g"},
-                "transactional_ids": ["{sink}-{partition}"],
-                "python_workers": True,
-                "transactions": True,
-                "restarts": 0,
-                "packages": ["a:b:1"],
-                "working_directory": "/shop",
-            },
-            SparkSubmit(
-                application="/shop/job.jar",
-                arguments=("{checkpoint}",),
-                main_class="shop.Orders",
-                configuration={"spark.a": "true", "spark.b": "4", "spark.c": "text"},
-                environment={"LOUD": "1.5"},
-                model="square",
-                group="{sink}-g",
-                ids=("{sink}-{partition}",),
-                restarts=0,
-                packages=("/cache/b.jar",),
-                working_directory="/shop",
-                spark_home="/spark",
-                scala="2.12",
-                java_home="/jdk",
-            ),
-            "spark",
-        ),
+        (COMMAND, (), "app"),
+        (COMMAND | {"run": ["{packages}"], "packages": ["a:b:1"]}, ("a:b:1",), "app"),
+        (CONTAINER, (), "app"),
+        (JOB, (), "spark"),
+        (JOB | {"packages": ["a:b:1"]}, ("a:b:1",), "spark"),
     ],
 )
-def test_a_declared_pipeline_is_made(options, made, client):
-    jars = [Path("/cache/b.jar")] if packages_of(declared(**options)) else []
-    assert pipeline_of(declared(**options), FakeParts(), jars) == made
-    assert client_of(declared(**options)) == client
+def test_a_pipeline_is_run_as_it_is_declared(options, packages, client):
+    """With the programs of the system, and the jars of its packages."""
+    one = declared(**options)
+    made = pipeline_of(one, FakeParts(), [Path("/cache/b.jar")])
+
+    assert made.declared == one
+    assert made.tools == Tools("/jdk/bin/java", "/kafka/libs/*", "/spark", "2.12", ("/cache/b.jar",))
+    assert made.tools.java_home == "/jdk"
+    assert (one.wanted_packages, one.client) == (packages, client)
+
+
+def test_a_loader_alone_is_no_pipeline():
+    """Its connections are those of the loader."""
+    none = declared(kind="none")
+
+    assert pipeline_of(none, FakeParts()) is None
+    assert (none.client, none.wanted_packages) == ("loader", ())
 
 
 def test_the_loader_is_careful():
@@ -224,7 +151,7 @@ def test_clients_find_the_system_at_the_links_of_their_group():
     ],
 )
 def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, timeouts):
-    assert timeouts_of(declared(**options)) == timeouts
+    assert declared(**options).timeouts == timeouts
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from chaos.loader.declaration import LEDGER, FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topic
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 from verifiers.base import Bounds
 
 MODULE = """
@@ -46,7 +46,7 @@ def run_plan(folder: Path, rows: dict[str, Any] | None = None, **pipeline: objec
         }
     ).below(folder)
     first, second = FillSource(100, 50.0), FillSource(one.workload.also[0].records, 5.0, ledger="ledger-customers.csv")
-    topics, subject = topics_of(one, "", "7"), CommandPipeline(("a",), "g")
+    topics, subject = topics_of(one, "", "7"), deployed.command(("a",), "g")
     return RunPlan(one, plan(one, 5), folder, topics, first, subject, "app", more_loaders=(second,))
 
 

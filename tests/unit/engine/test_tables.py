@@ -11,8 +11,9 @@ from chaos.engine import tables
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
 from chaos.loader.declaration import FillSource
+from chaos.scenario.pipelines.base import Tools
+from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import plan
-from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import Table
 from tests.unit.scenario.declared import loaded
 from tests.unit.wording import raised
@@ -87,7 +88,7 @@ def system(reading):
 def run_plan(tmp_path):
     scenario = loaded(FILE).scenarios[0]
     table = Table("delta", f"{tmp_path}/large")
-    job = SparkSubmit("/shop/job.py", (), spark_home="/spark", table=table)
+    job = Deployed(scenario.pipeline, Tools(spark_home="/spark"))
     topics = topics_of(scenario, "", "7")
     return RunPlan(scenario, plan(scenario, 1), tmp_path, topics, FillSource(10, 5), job, "spark", table=table)
 

@@ -21,7 +21,7 @@ from chaos.report.model import build
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topics
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 from tests.unit.wording import keep
 from verifiers.base import Finding, Verdict
 
@@ -52,7 +52,7 @@ def run_plan(folder: Path, topics: dict[str, Any] | None = None, **pipeline: obj
         }
     )
     own = Topics("orders-1", "kept-1", 3)
-    return RunPlan(one, plan(one, 5), folder, own, FillSource(9, 1000.0), CommandPipeline(("a",), "g"), "app")
+    return RunPlan(one, plan(one, 5), folder, own, FillSource(9, 1000.0), deployed.command(("a",), "g"), "app")
 
 
 def test_who_needs_a_twin(tmp_path: Path) -> None:
@@ -205,4 +205,4 @@ def test_what_a_run_without_faults_is(made: Callable[[Played], None]) -> None:
     assert twin.topics.sink == "kept-run-without-faults-1"
     assert not {"duplicates", "gaps", "ordering", "values", "offsets"} & set(twin.scenario.verify)
     assert {"ledger", "atomicity", "hanging", "progress"} <= set(twin.scenario.verify)
-    assert (twin.pipeline, twin.loader) == (CommandPipeline(("a",), "g"), FillSource(9, 1000.0))
+    assert (twin.pipeline, twin.loader) == (deployed.command(("a",), "g"), FillSource(9, 1000.0))

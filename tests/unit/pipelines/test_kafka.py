@@ -7,22 +7,21 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.command import CommandPipeline
-from chaos.subject.spark_submit import SparkSubmit
 from pipelines import kafka
 from pipelines.kafka import HungError, call_with_deadline
+from tests import deployed
 
 SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
     "a:1", "a:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
 TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
-COMMAND = CommandPipeline(("application",), "{source}-ctp", ids=("{source}-ctp-{partition}",))
-JOB = SparkSubmit("job.py", ("{checkpoint}",), group="{sink}-square", ids=("{sink}-{partition}",))
+COMMAND = deployed.command(("application",), "{source}-ctp", transactional_ids=("{source}-ctp-{partition}",))
+JOB = deployed.job("job.py", ("{checkpoint}",), positions={"group": "{sink}-square"}, transactional_ids=("{sink}-{partition}",))
 PIPELINES = [JOB, COMMAND]
 
 
-@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: type(pipeline).__name__)
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.declared.kind)
 def test_a_password_is_only_in_the_environment(pipeline, monkeypatch):
     """Every user of a machine can read command lines."""
     command = pipeline.command(ENDPOINTS, TOPICS, Path("run"))
@@ -43,7 +42,7 @@ def test_without_options_there_are_none(monkeypatch):
     assert kafka.librdkafka_options() == kafka.java_options() == kafka.spark_options() == {}
 
 
-@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: type(pipeline).__name__)
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.declared.kind)
 def test_every_name_begins_with_the_prefix(pipeline):
     """Groups and transactional ids come into being when they are used, so a check before they are made is not possible."""
     names = (pipeline.consumer_group(TOPICS), *pipeline.transactional_ids(TOPICS))

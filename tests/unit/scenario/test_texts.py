@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chaos.grammar.base import Declared
+from chaos.scenario.pipelines import KINDS
 from chaos.scenario.texts import ProjectPath, Template, Text, below, paths_of, texts_of
+from chaos.subject.placeholders import RESERVED
 
 
 class Inner(Declared):
@@ -51,3 +53,8 @@ def test_what_is_not_there_stays_so(tmp_path: Path) -> None:
     """Also an empty text."""
     assert below(Outer(words=("",)), tmp_path, ("project",)) == Outer(words=("",))
     assert (texts_of(Outer()), paths_of(Outer())) == ({}, ())
+
+
+def test_no_topic_is_called_as_a_placeholder_of_a_pipeline() -> None:
+    """Of whatever kind."""
+    assert {name for kind in KINDS.values() for name in kind.PLACEHOLDERS} == RESERVED

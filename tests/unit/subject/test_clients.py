@@ -9,14 +9,15 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from chaos.loader.declaration import FillSource
 from chaos.subject import clients
 from chaos.subject.base import Endpoints, Topic, Topics
-from chaos.subject.command import CommandPipeline
+from tests import deployed
 
 SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
     "link:1", "audit:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
 TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-", "7")
-COMMAND = CommandPipeline(("copy", "{source}", "{prefix}"), "{prefix}copier-{suffix}", ids=("{prefix}t-{suffix}-{partition}",))
+IDS = ("{prefix}t-{suffix}-{partition}",)
+COMMAND = deployed.command(("copy", "{source}", "{prefix}"), "{prefix}copier-{suffix}", transactional_ids=IDS)
 
 
 @pytest.mark.parametrize("process", [COMMAND, FillSource(1, 1.0)], ids=lambda process: type(process).__name__)

@@ -2,14 +2,17 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chaos.scenario.pipelines.base import Tools
+from chaos.scenario.pipelines.deployed import Deployed
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import READER, SPEC, Table
+from tests import deployed
 
 TOPICS = Topics("orders-7", "", 3, suffix="7", names={"orders": "orders-7"})
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1")
@@ -48,16 +51,15 @@ def test_an_iceberg_table_by_its_name_is_not_seen_in_files() -> None:
     assert not Table("iceberg", "lake.shop.orders").tells_versions
 
 
-def job(table: Table) -> SparkSubmit:
+def job(sink: Mapping[str, object], **keys: object) -> Deployed:
     own = {"spark.sql.catalog.lake.warehouse": "{folder}/lake", "spark.sql.session.timeZone": "Asia/Tokyo"}
-    return SparkSubmit(
-        "/shop/job.py", ("{sink}",), configuration=own, packages=("/jars/delta.jar",), spark_home="/spark", table=table
-    )
+    tools = Tools(spark_home="/spark", packages=("/jars/delta.jar",))
+    return deployed.job("/shop/job.py", ("{sink}",), tools, configuration=own, sink=sink, **keys)
 
 
 def test_the_job_is_told_where_its_table_is() -> None:
     """Instead of a topic."""
-    command = job(Table("delta", "{folder}/{orders}")).command(ENDPOINTS, TOPICS, Path("/run"))
+    command = job({"delta": "{folder}/{orders}"}).command(ENDPOINTS, TOPICS, Path("/run"))
 
     assert command.argv[0] == sys.executable
     assert json.loads(command.argv[4])[0][-1] == "/run/orders-7"
@@ -65,9 +67,9 @@ def test_the_job_is_told_where_its_table_is() -> None:
 
 def test_it_is_read_by_the_job_s_own_spark(tmp_path: Path) -> None:
     """With its packages and settings, but for the master and the time zone, which the JSON of its rows depends on."""
-    table = Table("jdbc", "kept_{suffix}", {"url": "jdbc:h2:{folder}/db"}, password_in="SHOP")  # noqa: S106 - its name
+    sink = {"jdbc": {"table": "kept_{suffix}", "url": "jdbc:h2:{folder}/db", "password_in": "SHOP"}}
 
-    command = job(table).reader(ENDPOINTS, TOPICS, Path("/run"), tmp_path / "table", "customer")
+    command = job(sink, identity="customer").reader(ENDPOINTS, TOPICS, Path("/run"), tmp_path / "table")
 
     (argv,) = json.loads(command.argv[4])
     settings = dict(word.split("=", 1) for word in argv[2:-2:2])

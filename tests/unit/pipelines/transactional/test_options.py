@@ -7,8 +7,8 @@ import pytest
 
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
+from chaos.scenario.pipelines.deployed import Deployed
 from chaos.subject.base import Topics
-from chaos.subject.command import CommandPipeline
 from pipelines.transactional.options import Options, parsed, transactional_id
 
 ROOT = Path(__file__).parents[4]
@@ -122,7 +122,7 @@ def test_the_declared_application_gives_each_of_its_options() -> None:
 def test_a_transactional_id_stands_at_the_index_of_its_partition(name: str, owners: str) -> None:
     """As the range assignor shares partitions among members in the order of their names."""
     declared = declared_in(name)
-    pipeline = CommandPipeline(declared.run, declared.group, ids=declared.transactional_ids)
+    pipeline = Deployed(declared)
 
     ids = pipeline.transactional_ids(TOPICS)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.scenario.pipelines.container import SUPERVISES
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.container import SUPERVISES, ContainerPipeline
+from tests import deployed
 
 TOPICS = Topics("orders-7", "copies-7", 3, suffix="7", names={"orders": "orders-7"})
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092", options={"a": "b"})
@@ -18,9 +19,7 @@ WITHIN_S = 120.0
 
 def test_what_its_entrypoint_is_given() -> None:
     """The image has nothing of this machine, so no placeholder stands for anything of it."""
-    pipeline = ContainerPipeline(
-        ("{bootstrap}", "{orders}"), "copy-{suffix}", image="shop/copy:1", environment={"TO": "{sink}"}
-    )
+    pipeline = deployed.container(("{bootstrap}", "{orders}"), "copy-{suffix}", "shop/copy:1", environment={"TO": "{sink}"})
 
     command = pipeline.command(ENDPOINTS, TOPICS, Path("/run"))
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from chaos.scenario.pipelines.base import Tools
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.command import CommandPipeline
 from chaos.subject.placeholders import substituted
+from tests import deployed
 
 TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7", names={"page-views": "page-views-7"})
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
@@ -15,7 +16,7 @@ ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 
 def copies(*run: str, **options: Any) -> list[list[str]]:
     """The commands that the supervisor is given."""
-    argv = CommandPipeline(run, "group", **options).command(ENDPOINTS, TOPICS, Path("/run")).argv
+    argv = deployed.command(run, "group", **options).command(ENDPOINTS, TOPICS, Path("/run")).argv
     assert argv[:4] == (sys.executable, "-m", "chaos.subject.supervisor", "--copies")
     found: list[list[str]] = json.loads(argv[4])
     return found
@@ -24,9 +25,10 @@ def copies(*run: str, **options: Any) -> list[list[str]]:
 def test_every_placeholder_is_replaced() -> None:
     """Also in the middle of a word."""
     words = ("{java}", "-cp={kafka_tools}:{packages}", "{bootstrap}", "{source}:{sink}", "{folder}/x", "{suffix}")
+    tools = Tools("/jdk/java", "/a/*:/b/*", packages=("/c/d.jar", "/c/e.jar"))
 
-    assert copies(*words, java="/jdk/java", kafka_tools="/a/*:/b/*", packages="/c/d.jar") == [
-        ["/jdk/java", "-cp=/a/*:/b/*:/c/d.jar", "link:9092", "datasource-7:datasink-7", "/run/x", "7"]
+    assert copies(*words, tools=tools, packages=("a:b:1",)) == [
+        ["/jdk/java", "-cp=/a/*:/b/*:/c/d.jar:/c/e.jar", "link:9092", "datasource-7:datasink-7", "/run/x", "7"]
     ]
 
 
@@ -58,7 +60,7 @@ def test_the_name_of_a_topic_is_a_placeholder() -> None:
 def test_without_a_group_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """No group is asked or seeded."""
     monkeypatch.setattr("chaos.subject.clients.Consumer", None)
-    one = CommandPipeline(("copy",), "")
+    one = deployed.command(("copy",))
 
     one.prepare(ENDPOINTS, TOPICS)
 
@@ -68,7 +70,7 @@ def test_without_a_group_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_group_is_not_that_of_one_partition() -> None:
     """It is asked for the positions in all partitions at once."""
     with pytest.raises(ValueError, match=r"group must not contain \{partition\}"):
-        CommandPipeline(("copy",), "g-{partition}")
+        deployed.command(("copy",), "g-{partition}")
 
 
 @pytest.mark.parametrize(
@@ -82,13 +84,13 @@ def test_a_group_is_not_that_of_one_partition() -> None:
 )
 def test_transactional_ids_are_by_partition(ids: tuple[str, ...], found: tuple[str, ...]) -> None:
     """A single id stands for all partitions."""
-    assert CommandPipeline(("copy",), "g", ids=ids).transactional_ids(TOPICS) == found
+    assert deployed.command(("copy",), "g", transactional_ids=ids).transactional_ids(TOPICS) == found
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"run": ()}, "must be a command"), ({"model": "cube"}, "identity, square, not 'cube'")]
+    ("options", "words"), [({"run": ()}, "at least 1 item"), ({"model": "cube"}, "'identity' or 'square'")]
 )
 def test_impossible_values_are_refused(options: dict[str, Any], words: str) -> None:
     """Where they are declared."""
     with pytest.raises(ValueError, match=words):
-        CommandPipeline(**({"run": ("copy",), "group": "g"} | options))
+        deployed.command(**({"run": ("copy",), "group": "g"} | options))

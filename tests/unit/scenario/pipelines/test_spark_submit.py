@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from chaos.scenario.pipelines.base import Tools
+from chaos.scenario.pipelines.spark_submit import properties
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.spark_submit import SparkSubmit, properties
 from chaos.subject.supervisor import IN_MEMORY, supervised
+from tests import deployed
 from tests.unit.wording import keep
 
 TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7")
@@ -16,8 +18,9 @@ ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1", 
 ARGUMENTS = ("{bootstrap}", "{source}:{sink}", "--at={checkpoint}", "{folder}/x", "{suffix}", '{"a": 1}')
 
 
-def job(**options):
-    return SparkSubmit("/shop/job.py", ARGUMENTS, spark_home="/spark", java_home="/jdk", **options)
+def job(jars=(), **options):
+    tools = Tools("/jdk/bin/java", spark_home="/spark", packages=jars)
+    return deployed.job("/shop/job.py", ARGUMENTS, tools, **options)
 
 
 def submitted(**options):
@@ -89,8 +92,8 @@ def test_the_jars_of_its_packages_are_added_to_its_own():
     """Without packages, its own are as they are."""
     own = {"spark.jars": "/shop/c.jar"}
 
-    assert settings(packages=("/cache/a.jar", "/cache/b.jar"))["spark.jars"] == "/cache/a.jar,/cache/b.jar"
-    assert settings(configuration=own, packages=("/cache/a.jar",))["spark.jars"] == "/shop/c.jar,/cache/a.jar"
+    assert settings(jars=("/cache/a.jar", "/cache/b.jar"))["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    assert settings(configuration=own, jars=("/cache/a.jar",))["spark.jars"] == "/shop/c.jar,/cache/a.jar"
     assert settings(configuration=own)["spark.jars"] == "/shop/c.jar"
     assert "spark.jars" not in settings()
 
@@ -125,7 +128,7 @@ def test_it_has_begun_when_its_query_has_a_checkpoint(tmp_path, place):
 
 def test_without_a_checkpoint_it_has_begun_at_once(tmp_path):
     """There is nothing by which it could be told."""
-    assert job(has_checkpoint=False).command(ENDPOINTS, TOPICS, tmp_path).has_begun()
+    assert job(positions="none").command(ENDPOINTS, TOPICS, tmp_path).has_begun()
 
 
 def test_its_position_is_that_of_its_checkpoint(tmp_path):
@@ -162,7 +165,7 @@ def test_positions_of_a_group_are_seeded_once_and_asked_of_it(monkeypatch):
     asked = []
     monkeypatch.setattr("chaos.subject.clients.seed", lambda *arguments: asked.append(("seeded", *arguments)))
     monkeypatch.setattr("chaos.subject.clients.positions", lambda *arguments: asked.append(("asked", *arguments)) or {0: 7})
-    one = job(group="{sink}-square", ids=("{sink}-{partition}",))
+    one = job(positions={"group": "{sink}-square"}, transactional_ids=("{sink}-{partition}",))
 
     one.prepare(ENDPOINTS, TOPICS)
 
@@ -203,7 +206,7 @@ def test_what_is_in_memory_is_read_by_the_copy_and_is_not_in_its_environment(tmp
     """By way of the real supervisor."""
     words = ["sh", "-c", f"cat {IN_MEMORY} > read; env > env; ls -lL {IN_MEMORY} > listed"]
     argv = supervised([words], 0, in_memory="SECRET")
-    environment = {"SECRET": "hunter2", "PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin"}
+    environment = {"SECRET": "hunter2", "PYTHONPATH": str(Path(__file__).parents[4]), "PATH": "/usr/bin:/bin"}
 
     with subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
         next(line for line in process.stdout if '"ended"' in line)

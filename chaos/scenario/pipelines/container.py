@@ -4,16 +4,15 @@ What the image runs is supervised as a command is (`chaos.subject.supervisor`, w
 any ``sh``: the image need not have Python. There is one copy.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
+from chaos.scenario.pipelines.base import Site, Word
+from chaos.scenario.pipelines.in_group import ProgramInGroup
+from chaos.scenario.texts import Template
 from chaos.subject import clients
-from chaos.subject.base import Command, Endpoints, Image, Topics
-from chaos.subject.command import InGroup
+from chaos.subject.base import Command, Image
 from chaos.subject.placeholders import substituted
 
-PLACEHOLDERS = ("bootstrap", "source", "sink", "prefix", "suffix", "instance")
 SUPERVISES = r"""
 restarts=$1 says_started=$2; shift 2
 died=0 stopped= child=
@@ -42,30 +41,34 @@ say stopped
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPipeline(InGroup):
-    """The pipeline; what it runs is given to the entrypoint of the image, or empty for what the image has itself.
+class ContainerPipeline(ProgramInGroup):
+    """An image that reads topics and writes one: a container on the network of the run (``--chaos-runtime containers``).
+
+    It sees no folder of this machine, so what it needs is in the image, which must be on this machine and have an ``sh``.
+    Its user is that of the image.
 
     Attributes:
-        image: its name; it must be on this machine.
-        restarts: how often it is started again after it has ended with an error.
-        environment: variables, whose values may have placeholders.
-        says_started: whether it reports ``started`` itself, when it is ready and not only begun.
+        image: its name. Nothing is pulled.
+        command: what is given to the entrypoint of the image, word by word; the default is what the image has for it.
+        restarts: how often the entrypoint is run again, in the same container, after it has ended with an error.
+        environment: variables of the container.
     """
 
-    image: str = ""
-    restarts: int = 3
-    environment: Mapping[str, str] = field(default_factory=dict)
-    says_started: bool = False
+    PLACEHOLDERS: ClassVar[tuple[str, ...]] = ("bootstrap", "source", "sink", "prefix", "suffix", "instance")
+    joins_network: ClassVar[bool] = True
 
-    def command(self, endpoints: Endpoints, topics: Topics, folder: Path, instance: int = 1) -> Command:  # noqa: ARG002 - no folder
-        known = self.known(topics) | {"bootstrap": endpoints.kafka, "instance": str(instance)}
+    kind: Literal["container"]
+    image: Word
+    command: tuple[Annotated[Word, Template()], ...] = ()
+
+    def process(self, site: Site, instance: int) -> Command:
+        known = self.names(site.tools, site.topics) | {"bootstrap": site.endpoints.kafka, "instance": str(instance)}
         says = "yes" if self.says_started else "no"
         image = Image(self.image, around=("sh", "-c", SUPERVISES, "sh", str(self.restarts), says))
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
         return Command(
-            tuple(substituted(word, known) for word in self.run),
-            {**environment, **clients.option_variables(endpoints)},
+            tuple(substituted(word, known) for word in self.command),
+            {**environment, **clients.option_variables(site.endpoints)},
             has_events=self.says_started,
             image=image,
         )

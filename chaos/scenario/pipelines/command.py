@@ -1,0 +1,98 @@
+"""Bring your own: any command that copies topic to topic is a pipeline, unchanged.
+
+The words of the command, its environment, the group and the transactional ids may contain placeholders, the names of topics
+among them (`chaos.subject.placeholders`). All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. Each
+further instance that a fault starts has its number as ``{instance}``, which is 1 for the first.
+
+The command runs under `chaos.subject.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when
+it has ended.
+"""
+
+import sys
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from chaos.grammar.base import WrongValueError
+from chaos.scenario.pipelines.base import Package, Site, Tools, Word
+from chaos.scenario.pipelines.in_group import ProgramInGroup
+from chaos.scenario.texts import ProjectPath, Template
+from chaos.subject import clients
+from chaos.subject.base import Command, Topics
+from chaos.subject.placeholders import names_in, of_topics, substituted
+from chaos.subject.supervisor import supervised
+
+
+class CommandPipeline(ProgramInGroup):
+    """Any command that reads topics and writes one, in any language.
+
+    Attributes:
+        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
+        repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
+            their start.
+        working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
+            run.
+        packages: what it needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
+            before the run. ``{packages}`` is their class path.
+    """
+
+    PLACEHOLDERS: ClassVar[tuple[str, ...]] = (
+        *("bootstrap", "source", "sink", "folder", "prefix", "suffix"),
+        *("java", "kafka_tools", "packages", "partition", "instance", "python", "project"),
+    )
+
+    kind: Literal["command"]
+    run: Annotated[tuple[Annotated[Word, Template()], ...], Field(min_length=1)]
+    repeat: Annotated[bool, Field(strict=True)] = False
+    working_directory: Annotated[Word, ProjectPath()] | None = None
+    packages: tuple[Package, ...] = ()
+
+    @model_validator(mode="after")
+    def _packages_are_used(self) -> Self:
+        named = any("packages" in names_in(text) for text in (*self.run, *self.environment.values()))
+        if named and not self.packages:
+            raise WrongValueError(
+                "packages-missing",
+                "packages is missing: {packages} is their class path; write packages: [group:artifact:version]",
+            )
+        if self.packages and not named:
+            raise WrongValueError(
+                "packages-not-named",
+                "packages are a class path, and nothing here names it; write {packages} where it is needed",
+            )
+        return self
+
+    @property
+    def wanted_packages(self) -> tuple[str, ...]:
+        return self.packages
+
+    @property
+    def runs_in(self) -> str:
+        return self.working_directory or ""
+
+    def names(self, tools: Tools, topics: Topics) -> dict[str, str]:
+        packages = ":".join(tools.packages)
+        programs = {"java": tools.java, "kafka_tools": tools.kafka_tools, "packages": packages, "python": sys.executable}
+        return {**of_topics(topics), **programs}
+
+    def process(self, site: Site, instance: int) -> Command:
+        endpoints = site.endpoints
+        places = {"bootstrap": endpoints.kafka, "folder": str(site.folder), "instance": str(instance), **endpoints.services}
+        known = self.names(site.tools, site.topics) | places
+        copies = [
+            [substituted(word, known | {"partition": str(number)}) for word in self.run]
+            for number in range(self._copies(site.topics))
+        ]
+        words = supervised(
+            copies,
+            self.restarts,
+            repeat=self.repeat,
+            says_started=self.says_started,
+            folder=self.runs_in,
+        )
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
+
+    def _copies(self, topics: Topics) -> int:
+        names = {name for word in self.run for name in names_in(word)}
+        return topics.partitions if "partition" in names else 1

@@ -1,0 +1,77 @@
+"""A pipeline in a run: its declaration, and the programs that it is run with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.pipelines.base import Site, Tools
+from chaos.subject import clients, models
+from chaos.subject.base import Command, Endpoints, Topics
+from chaos.subject.placeholders import by_partition, substituted
+from chaos.subject.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What is the same for all kinds is done here, and the rest is asked of the kind."""
+
+    declared: Pipeline
+    tools: Tools = field(default_factory=Tools)
+
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path, instance: int = 1) -> Command:
+        """The process to start; its files go into the folder."""
+        return self.declared.process(self._site(endpoints, topics, folder), instance)
+
+    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
+        """The deployment, done once, before the first start: position 0 in every source partition, if it has a group."""
+        if self.declared.group:
+            clients.seed(endpoints, self.consumer_group(topics), topics)
+
+    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
+        """Committed position in each source partition, exclusive; a partition without one is left out."""
+        if self.declared.group:
+            return clients.positions(endpoints, self.consumer_group(topics), topics)
+        return self.declared.own_positions(self._site(endpoints, topics, folder))
+
+    def expected(self, source: DataFrame) -> DataFrame:
+        """A pure model of what the sink must contain.
+
+        Args:
+            source: partition int, offset long, key string, value string.
+
+        Returns:
+            id long, partition int, value string, required boolean, position long (the source offset that demands the row).
+        """
+        return models.expected(source, self.declared.model or "identity")
+
+    def consumer_group(self, topics: Topics) -> str:
+        """Its consumer group; empty when it has none."""
+        return substituted(self.declared.group, self.declared.names(self.tools, topics))
+
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
+        """By source partition; empty when it uses no transactions."""
+        ids, names = self.declared.transactional_ids, self.declared.names(self.tools, topics)
+        return by_partition(ids, names, topics.partitions)
+
+    @property
+    def writes_table(self) -> bool:
+        """Whether it writes a table in place of a topic."""
+        return self.declared.sink is not None and self.declared.sink.table is not None
+
+    def table(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Table | None:
+        """The table that it writes in this run; None where it writes a topic."""
+        return self.declared.table(self._site(endpoints, topics, folder))
+
+    def reader(self, endpoints: Endpoints, topics: Topics, folder: Path, place: Path) -> Command:
+        """The process that reads its table.
+
+        Args:
+            place: a folder for what is read (`chaos.subject.tables`).
+        """
+        return self.declared.reader(self._site(endpoints, topics, folder), place)
+
+    def _site(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Site:
+        return Site(self.tools, endpoints, topics, folder)

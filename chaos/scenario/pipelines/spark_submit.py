@@ -1,0 +1,302 @@
+"""Bring your own Spark job: any script or jar that spark-submit starts is a pipeline, unchanged.
+
+    spark-submit  settings that lead it to the system  configuration  APPLICATION  arguments
+
+The arguments, and the values of settings and variables, may contain placeholders (`chaos.subject.placeholders`).
+Group and transactional ids may contain topics, {suffix} and {prefix}, and the ids {partition}. How far the job is, is
+read from its checkpoint, or asked of its group; its application is found at the page of its driver.
+
+Its own settings are kept, but for those that lead it to the system: the master, the address of its driver and the port of its
+page. To the Java options and the class path, ours are added; to its jars, those of its packages. Memory of driver and executors
+is small unless it says otherwise. What an external system demands of an application has the last word, and may be secret: it is
+in a file in memory.
+"""
+
+import json
+import os
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from chaos.common import files
+from chaos.common.errors import one_line
+from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
+from chaos.runtime.capabilities import Capability
+from chaos.scenario import expected as said
+from chaos.scenario import sinks
+from chaos.scenario.expected import Expected, HowManyRows
+from chaos.scenario.pipelines.base import Delivery, Kind, Model, Package, Restarts, Setting, Site, Word, parts_missing
+from chaos.scenario.rows import Written
+from chaos.scenario.sinks import Sink
+from chaos.scenario.texts import ProjectPath, Template
+from chaos.scenario.topics import Reads
+from chaos.subject import clients
+from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command
+from chaos.subject.checkpoint import checkpointed, of_query
+from chaos.subject.placeholders import names_in, substituted
+from chaos.subject.supervisor import IN_MEMORY, supervised
+from chaos.subject.tables import READER, SPEC, Table
+
+OF_NAMES = ("source", "sink", "prefix", "suffix")
+"""Placeholders of names that a job chooses itself."""
+_ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
+_IN_PYTHON = frozenset({Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
+_SUBMITTED = "SPARK_SUBMIT_SETTINGS"
+_BEFORE_SPARK_4 = "2.12"
+_SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
+_ADDED = ("driver", "executor")
+_JARS = "spark.jars"
+_OF_READING = {"spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
+"""Of the process that reads a table: no worker is needed, and the text of times must not depend on the machine."""
+
+
+class InGroup(Declared):
+    """Positions that the job commits itself, in a consumer group.
+
+    Attributes:
+        group: the name of the group.
+    """
+
+    group: Annotated[Word, Template(OF_NAMES)]
+
+
+def _positions(value: Any) -> Any:
+    """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
+    if value in ("checkpoint", "none") or isinstance(value, Mapping | InGroup):
+        return value
+    known = "write checkpoint, or the consumer group: {group: NAME}, or none"
+    raise WrongValueError("not-positions", f"{shown(value)} is not a place of positions; {known}")
+
+
+class SparkSubmitPipeline(Kind):
+    """Any Spark job that reads topics and writes one, or a table, in Python or in a jar.
+
+    Attributes:
+        kind: which kind of pipeline it is.
+        reads: topics; of several, the workload fills one or more, and the others stay empty.
+        sink: where it writes: a topic, or a table.
+        application: a Python script or a jar; the path begins at the folder of the scenarios file.
+        positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or
+            nowhere, ``none``.
+        delivery: what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most
+            once may commit a position before its rows are there (`precedence`).
+        arguments: of the application; ``{checkpoint}`` must be among them, unless there are no positions.
+        main_class: of a jar, which needs it.
+        configuration: settings of Spark.
+        environment: variables of the driver.
+        packages: what the job needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
+            before the run, and put into ``spark.jars``.
+        working_directory: where the driver runs; the path begins at the folder of the scenarios file. The default is the folder
+            of the run.
+        model: what it makes of a value, by name: the same, which is the default, or its square.
+        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
+            ``transactions``, where that is not said.
+        rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
+            asked too, also beside a model.
+        timers: true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions
+            may write rows without moving a position, and more rows than their records make.
+        identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
+            is a wrong value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
+        keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
+        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
+            that is the coordinator of the id that was on the wire last.
+        python_workers: true if the tasks of its sink run in Python workers, and commit there.
+        transactions: false if it uses none; then no fault may wait for their requests.
+        restarts: how often a driver that ended with an error is started again.
+    """
+
+    PLACEHOLDERS: ClassVar[tuple[str, ...]] = (
+        *("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix", "project"),
+    )
+    GROUP: ClassVar[Location] = ("positions", "group")
+    client: ClassVar[str] = "spark"
+
+    kind: Literal["spark_submit"]
+    reads: Reads
+    sink: Sink
+    application: Annotated[Word, ProjectPath()]
+    positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
+    delivery: Delivery = "exactly_once"
+    arguments: tuple[Annotated[str, Template()], ...]
+    main_class: str = ""
+    configuration: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
+    environment: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
+    packages: tuple[Package, ...] = ()
+    working_directory: Annotated[Word, ProjectPath()] | None = None
+    model: Model | None = None
+    expected: Expected | None = None
+    rows_per_record: HowManyRows | None = None
+    timers: Annotated[bool, Field(strict=True)] = False
+    identity: Written | None = None
+    keeps_headers: Annotated[bool, Field(strict=True)] = True
+    transactional_ids: tuple[Annotated[Word, Template((*OF_NAMES, "partition"))], ...] = ()
+    python_workers: Annotated[bool, Field(strict=True)] = False
+    transactions: Annotated[bool, Field(strict=True)] = True
+    restarts: Restarts = 3
+
+    @property
+    def group(self) -> str:
+        """Its consumer group; "" if its positions are in the checkpoint."""
+        return self.positions.group if isinstance(self.positions, InGroup) else ""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Its group has no members."""
+        of_group = {Capability.CONSUMER_GROUP} if self.group else set()
+        unknown = set() if self.has_positions else {Capability.CHECKPOINT}
+        return (_ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())) - unknown
+
+    @property
+    def has_positions(self) -> bool:
+        return self.positions != "none"
+
+    @property
+    def wanted_packages(self) -> tuple[str, ...]:
+        return self.packages
+
+    @property
+    def runs_in(self) -> str:
+        return self.working_directory or ""
+
+    @field_validator("arguments")
+    @classmethod
+    def _with_checkpoint(cls, arguments: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        needed = others.data.get("positions") != "none"
+        if needed and not any("checkpoint" in names_in(word) for word in arguments):
+            raise WrongValueError(
+                "checkpoint-missing",
+                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults",
+            )
+        return arguments
+
+    @model_validator(mode="after")
+    def _jars_have_a_class(self) -> Self:
+        if self.application.endswith(".jar") and not self.main_class:
+            raise WrongValueError("main-class-missing", "a jar needs main_class: the class whose main is the job")
+        return self
+
+    def problems(self) -> Iterator[Problem]:
+        yield from said.of_pipeline(self)
+        yield from sinks.problems(self.sink, self, self.configuration)
+
+    def missing(self, folder: Path) -> Iterator[Problem]:
+        if not _is_file(str((folder / self.application).resolve())):
+            text = f"{one_line(self.application)} is not a file; a path begins at the folder of this file, {folder.resolve()}"
+            yield ("application",), Message("not-a-file", text)
+        yield from parts_missing(self.runs_in, self.expected, folder)
+
+    def process(self, site: Site, instance: int) -> Command:  # noqa: ARG002 - there is one driver
+        known = self._known(site)
+        of_class = ("--class", self.main_class) if self.main_class else ()
+        application = (self.application, *(substituted(word, known) for word in self.arguments))
+        argv, environment = self._submitted(site, known, self._settings(site, known), of_class, application, self.restarts)
+        environment |= clients.option_variables(site.endpoints)
+        if not self.has_positions:
+            return Command(argv, environment, has_events=False)
+        checkpoint = site.folder / CHECKPOINT
+        begins_by = f"a query to begin its checkpoint in {checkpoint}"
+        return Command(argv, environment, has_events=False, has_begun=partial(_has_begun, checkpoint), begins_by=begins_by)
+
+    def own_positions(self, site: Site) -> Mapping[int, int]:
+        """Those of its checkpoint: Spark's Kafka source commits none to a group."""
+        return checkpointed(of_query(site.folder / CHECKPOINT, site.topics.source), site.topics.source)
+
+    def table(self, site: Site) -> Table | None:
+        return None if self.sink.table is None else self.sink.table.of_run(self._places(site))
+
+    def reader(self, site: Site, place: Path) -> Command:
+        """The job's own Spark, with its packages and settings, in one process: no worker is needed."""
+        known, table = self._known(site), self.table(site)
+        assert table is not None  # noqa: S101 - a slip of ours, not of the user
+        spec = table.spec | {"identity": self.identity or "", "places": known}
+        place.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(place / SPEC, json.dumps(spec, indent=1))
+        settings = {**self._settings(site, known), **_OF_READING}
+        argv, environment = self._submitted(site, known, settings, (), (str(READER), str(place)), restarts=0)
+        return Command(argv, environment, has_events=False)
+
+    def _known(self, site: Site) -> dict[str, str]:
+        """What stands in place of placeholders."""
+        known, table = self._places(site), self.table(site)
+        return known if table is None else {**known, "sink": table.place}
+
+    def _places(self, site: Site) -> dict[str, str]:
+        places = {"folder": str(site.folder), "checkpoint": str(site.folder / CHECKPOINT)}
+        endpoints = site.endpoints
+        return {**self.names(site.tools, site.topics), **places, "bootstrap": endpoints.kafka, **endpoints.services}
+
+    def _submitted(
+        self,
+        site: Site,
+        known: Mapping[str, str],
+        settings: Mapping[str, str],
+        options: tuple[str, ...],
+        application: tuple[str, ...],
+        restarts: int,
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The words of spark-submit below a supervisor, and its environment."""
+        demanded, tools = site.endpoints.spark_options, site.tools
+        words = [
+            str(Path(tools.spark_home) / "bin" / "spark-submit"),
+            *(("--properties-file", IN_MEMORY) if demanded else ()),
+            *(("--load-spark-defaults",) if demanded and tools.scala != _BEFORE_SPARK_4 else ()),  # 3.5 does not know it
+            *options,
+            *(word for name, value in settings.items() if name not in demanded for word in ("--conf", f"{name}={value}")),
+            *application,
+        ]
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        environment |= {
+            "SPARK_HOME": tools.spark_home,
+            "SPARK_LOCAL_IP": site.endpoints.host,
+            "SPARK_SCALA_VERSION": tools.scala,
+            "PYSPARK_PYTHON": sys.executable,  # the executors' too
+            "JAVA_HOME": tools.java_home,
+        }
+        if demanded:
+            environment[_SUBMITTED] = properties(demanded)
+        argv = supervised([words], restarts, in_memory=_SUBMITTED if demanded else "", folder=self.runs_in)
+        return argv, environment
+
+    def _settings(self, site: Site, known: Mapping[str, str]) -> Mapping[str, str]:
+        endpoints, packages = site.endpoints, site.tools.packages
+        own = {**_SMALL, **{name: substituted(value, known) for name, value in self.configuration.items()}}
+        leading = {
+            "spark.master": endpoints.spark_master,
+            "spark.driver.host": endpoints.host,
+            "spark.driver.bindAddress": endpoints.host,
+            "spark.ui.enabled": "true",
+            "spark.ui.port": str(DRIVER_PORT),
+            "spark.ui.showConsoleProgress": "false",
+        }
+        for end in _ADDED:
+            added = {"extraJavaOptions": (endpoints.java_options, " "), "extraClassPath": (endpoints.class_path, ":")}
+            for setting, (ours, between) in added.items():
+                name = f"spark.{end}.{setting}"
+                leading[name] = between.join(filter(None, (own.get(name, ""), ours)))
+        if packages:
+            leading[_JARS] = ",".join(filter(None, (own.get(_JARS, ""), *packages)))
+        return {**own, **leading}
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a path that is too long
+
+
+def _has_begun(checkpoint: Path) -> bool:
+    """Whether a query has its checkpoint: Spark writes ``metadata`` into it when the query begins (`StreamMetadata`)."""
+    return next(checkpoint.rglob("metadata"), None) is not None
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """As `java.util.Properties` reads it; all but letters and digits is escaped, because half of it means something there."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(text: str) -> str:
+    codes = (code for (code,) in struct.iter_unpack(">H", text.encode("utf-16-be")))
+    return "".join(chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)
