@@ -46,6 +46,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from verifiers import arrow
 from verifiers.base import ANY_LOG, Evidence, Example, Finding
+from verifiers.details import joined
 from verifiers.findings import EXAMPLES, absent, by_partition, decoded, example, first, kinds, rule
 
 _WRONG_ROWS = ("aborted read", "early read", "withheld", "split view")
@@ -91,7 +92,7 @@ class Atomicity:
         untold = undecided if evidence.told is None else 0
         counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"not ended": not_ended, "undecided": untold}
         plain = "" if transactional or not checked else "there is no transaction in this log"
-        note = "; ".join(text for text in (doubts, _undecided(undecided, untold), plain) if text)
+        note = joined((doubts, _undecided(undecided, untold), plain))
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, tuple(examples[:EXAMPLES]), note)
 
 

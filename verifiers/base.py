@@ -5,11 +5,13 @@ of the source and is number ``i div P`` there. A value alone never identifies: t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
+
+from verifiers.details import Detail, Said
 
 ANY_LOG = frozenset({"source", "sink"})
 NO_VIEW: frozenset[str] = frozenset()
@@ -146,9 +148,10 @@ class Example:
             is absent).
         id: the record's id, or its key where rows are not integers (`Evidence.answers`); None when the key is not an id.
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
-        detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.
+        detail: the rest, e.g. ``also at offset 17``: a `Detail` with the facts that stand in it, or plain words without any.
         since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.
         place: where it is in a table, in words; "" in a log, whose partition and offset say it.
+        topic: which one, where logs of several topics are judged; "" where it is known.
     """
 
     anomaly: str
@@ -156,9 +159,20 @@ class Example:
     offset: int | None
     id: int | str | None
     timestamp_ms: int | None
-    detail: str
+    detail: Said
     since_ms: int | None = None
     place: str = ""
+    topic: str = ""
+
+    @property
+    def words(self) -> str:
+        """The detail as people read it, with the topic where one is named."""
+        return f"in {self.topic}: {self.detail}" if self.topic else str(self.detail)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; ``detail`` in words, and what stands in them as ``said``: template and facts."""
+        fields = asdict(self)
+        return fields | {"detail": str(self.detail), "said": fields["detail"]} if isinstance(self.detail, Detail) else fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +198,13 @@ class Finding:
     checked: int
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
-    note: str = ""
+    note: Said = ""
     asked: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; the verdict by its name, the note in words."""
+        own = {"verdict": self.verdict.name, "note": str(self.note), "examples": [one.to_json() for one in self.examples]}
+        return {name: getattr(self, name) for name in self.__slots__} | own
 
 
 class Verifier(Protocol):

@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
+from verifiers.details import Detail, Partition, Place, Producer, Record
 from verifiers.findings import decoded, example, first, rule
 
 _LARGEST = 2**63 - 1  # of a long, Spark's longest integer
@@ -65,59 +66,64 @@ def _examples(surplus: DataFrame, count: int, evidence: Evidence) -> tuple[Examp
     again = {(row["partition"], row["id"]) for row in (wanted.collect() if beside else ())}
     wrote = _writers(evidence.batches, shown)
 
-    def detail(row: Row) -> str:
-        return f"{_others(row)}; {_cause(row, again, partitions)}{_by(row, wrote)}"
+    def detail(row: Row) -> Detail:
+        return _others(row) + _cause(row, again, partitions, in_table=evidence.places is not None) + _by(row, wrote)
 
     return tuple(example("duplicate", row, detail(row), row["before"]["timestamp_ms"]) for row in shown)
 
 
-def _writers(batches: DataFrame | None, shown: Sequence[Row]) -> Mapping[tuple[int, int], str]:
-    """Partition and offset of the examples, and of the copies before them -> producer id and epoch, in words."""
+def _writers(batches: DataFrame | None, shown: Sequence[Row]) -> Mapping[tuple[int, int], Producer]:
+    """Partition and offset of the examples, and of the copies before them -> who wrote what is there."""
     if batches is None or not shown:
         return {}
     places = sorted({(one["partition"], one["offset"]) for row in shown for one in (row, row["before"])})
     holds = (f"partition = {home} AND {offset} BETWEEN first_offset AND last_offset" for home, offset in places)
     found = batches.where("control IS NULL AND producer_id >= 0").where(" OR ".join(holds)).collect()
     return {
-        (home, offset): f"producer {one['producer_id']} epoch {one['producer_epoch']}"
+        (home, offset): Producer(one["producer_id"], one["producer_epoch"])
         for home, offset in places
         for one in found
         if one["partition"] == home and one["first_offset"] <= offset <= one["last_offset"]
     }
 
 
-def _by(row: Row, wrote: Mapping[tuple[int, int], str]) -> str:
-    """``; written by producer 7 epoch 2, the copy before it by producer 7 epoch 1``; "" where producers have no ids."""
-    mine, theirs = (wrote.get((one["partition"], one["offset"]), "") for one in (row, row["before"]))
+def _by(row: Row, wrote: Mapping[tuple[int, int], Producer]) -> Detail:
+    """``; written by producer 7 epoch 2, the copy before it by producer 7 epoch 1``; nothing where producers have no ids."""
+    mine, theirs = (wrote.get((one["partition"], one["offset"])) for one in (row, row["before"]))
+    facts = {name: who for name, who in (("writer", mine), ("writer_before", theirs)) if who}
     if mine and mine == theirs:
-        return f"; both written by {mine}"
-    named = [f"written by {mine}"] * bool(mine) + [f"the copy before it by {theirs}"] * bool(theirs)
-    return f"; {', '.join(named)}" if named else ""
+        return Detail("; both written by {writer}", {"writer": mine})
+    named = ["written by {writer}"] * bool(mine) + ["the copy before it by {writer_before}"] * bool(theirs)
+    return Detail(f"; {', '.join(named)}" if named else "", facts)
 
 
-def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> str:
+def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int, *, in_table: bool) -> Detail:
     """How it came about, and how that is known.
 
     Args:
         again: partition and id of records that are there again as well, the neighbours of the examples at least.
+        in_table: of a table no producer sets the times: they are those of its writes, if it has any.
     """
     before = row["before"]
     if before["partition"] != row["partition"]:
-        return "cause: other partition"
+        return Detail("; cause: other partition")
     if before["offset"] == row["offset"]:
-        return "cause: none in the log, the evidence holds this offset twice"
+        return Detail("; cause: none in the log, the evidence holds this offset twice")
     if None not in (before["timestamp_ms"], row["timestamp_ms"]) and before["timestamp_ms"] == row["timestamp_ms"]:
-        return "cause: producer retry (the timestamps are equal)"
+        known = "unknown (written at the same time)" if in_table else "producer retry (the timestamps are equal)"
+        return Detail(f"; cause: {known}")
     neighbours = [row["id"] + step for step in (-partitions, partitions) if (row["partition"], row["id"] + step) in again]
     if neighbours:
-        return f"cause: replay (id {' and '.join(map(str, neighbours))} as well, {_later(row)})"
-    return f"cause: unknown ({_later(row)})"
+        return Detail("; cause: replay ({again} as well, ", {"again": Record(tuple(neighbours))}) + _later(row) + Detail(")")
+    if in_table and None in (before["timestamp_ms"], row["timestamp_ms"]):
+        return Detail("")
+    return Detail("; cause: unknown (") + _later(row) + Detail(")")
 
 
-def _later(row: Row) -> str:
+def _later(row: Row) -> Detail:
     if None in (row["timestamp_ms"], row["before"]["timestamp_ms"]):
-        return "without timestamps"
-    return f"{row['timestamp_ms'] - row['before']['timestamp_ms']:+} ms"
+        return Detail("without timestamps")
+    return Detail("{later_ms} ms", {"later_ms": f"{row['timestamp_ms'] - row['before']['timestamp_ms']:+}"})
 
 
 def _surplus(records: DataFrame) -> DataFrame:
@@ -133,18 +139,14 @@ def _surplus(records: DataFrame) -> DataFrame:
     ).where("occurrence > 1")
 
 
-def _others(row: Row) -> str:
+def _others(row: Row) -> Detail:
     """``also at offset 17, partition 2 offset 4 and 3 more``; the partition is named where it is another one."""
     others = list(row["nearby"])
     others.remove((row["partition"], row["offset"]))
-    named = ", ".join(_place(place, row["partition"]) for place in others)
+    named = Detail("also at {others}", {"others": tuple(_place(place, row["partition"]) for place in others)})
     more = row["copies"] - 1 - len(others)
-    return f"also at {named} and {more} more" if more else f"also at {named}"
+    return named + Detail(" and {more} more", {"more": more}) if more else named
 
 
-def _place(place: Row, home: int) -> str:
-    return (
-        f"offset {place['offset']}"
-        if place["partition"] == home
-        else f"partition {place['partition']} offset {place['offset']}"
-    )
+def _place(place: Row, home: int) -> Place:
+    return Place(place["offset"], None if place["partition"] == home else Partition(place["partition"]))

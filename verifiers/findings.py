@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import Bounds, Evidence, Example, Finding, Verdict
+from verifiers.details import Detail, Partition, Said, joined
 
 EXAMPLES = 32
 _CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ matches before a last line break, which the cast would trim
@@ -47,12 +48,12 @@ def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offse
     return wrong.orderBy(*by).limit(EXAMPLES).collect() if count else ()
 
 
-def example(anomaly: str, row: Row, detail: str, since_ms: int | None = None) -> Example:
+def example(anomaly: str, row: Row, detail: Said, since_ms: int | None = None) -> Example:
     """An observed record that went wrong."""
     return Example(anomaly, row["partition"], row["offset"], row["id"], row["timestamp_ms"], detail, since_ms)
 
 
-def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> tuple[Verdict, str]:
+def rule(evidence: Evidence, count: int, checked: int, undecided: Said = "") -> tuple[Verdict, Said]:
     """The verdict, and every reason for UNKNOWN (also beside INVALID).
 
     Args:
@@ -61,9 +62,9 @@ def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> t
         checked: records compared; none makes it UNKNOWN.
         undecided: the verifier's own reason for UNKNOWN, empty when it has none.
     """
-    doubts = [text for text in (_vacuous(checked), open_transaction(evidence.bounds), undecided) if text]
+    doubts = joined((_vacuous(checked), open_transaction(evidence.bounds), undecided))
     found = Verdict.INVALID if count else Verdict.VALID
-    return max(found, Verdict.UNKNOWN if doubts else Verdict.VALID), "; ".join(doubts)
+    return max(found, Verdict.UNKNOWN if doubts else Verdict.VALID), doubts
 
 
 def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
@@ -79,13 +80,16 @@ def hidden(evidence: Evidence) -> str:
     return f"partition IN ({', '.join(map(str, behind))})" if behind else "false"
 
 
-def open_transaction(bounds: Mapping[int, Bounds]) -> str:
+def open_transaction(bounds: Mapping[int, Bounds]) -> Said:
     """Which partitions were not read to their ends; empty when all were.
 
     A read_committed reader ends at the LSO: what is committed above an open transaction is hidden from it (KAFKA-10167).
     """
-    behind = [f"partition {partition} (read to offset {ends.lso} of {ends.hw})" for partition, ends in _hidden(bounds).items()]
-    return f"an open transaction hides the end of {', '.join(behind)}" if behind else ""
+    behind = tuple(
+        Detail("{partition} (read to offset {end} of {of})", {"partition": Partition(number), "end": ends.lso, "of": ends.hw})
+        for number, ends in _hidden(bounds).items()
+    )
+    return Detail("an open transaction hides the end of {behind}", {"behind": behind}) if behind else ""
 
 
 def _hidden(bounds: Mapping[int, Bounds]) -> Mapping[int, Bounds]:

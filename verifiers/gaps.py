@@ -14,11 +14,13 @@ Easily confused with a gap: a hole in the *offsets*. Transaction markers and abo
 so offsets say nothing; only ids do.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import ANY_LOG, NO_PLACE, NO_VIEW, Evidence, Example, Finding
+from verifiers.details import Detail, Partition, Place, Said
 from verifiers.findings import by_partition, decoded, first, hidden, kinds, rule
 
 KINDS = ("lost", "pending", "recovered", "absent")
@@ -75,8 +77,12 @@ def _undecided(pending: int) -> str:
 
 
 def _example(row: Row) -> Example:
-    place = f"its input is at source partition {row['partition']} offset {row['position']}"
-    without = {None: "its write was acknowledged", NO_PLACE: "no one record of the source demands it, but all together"}
+    input_ = Place(row["position"], Partition(row["partition"], "source"))
+    place = Detail("its input is at {input}", {"input": input_})
+    without: Mapping[int | None, Said] = {
+        None: "its write was acknowledged",
+        NO_PLACE: "no one record of the source demands it, but all together",
+    }
     detail = without.get(row["position"], place)
     home = NO_PLACE if row["position"] == NO_PLACE else row["partition"]
     return Example(row["kind"], home, None, row["id"], None, detail)

@@ -27,12 +27,13 @@ Sources: KIP-664, KAFKA-12671, KIP-890; Kafka's ``TransactionsCommand`` (``filte
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Row
 
 from verifiers.base import ANY_LOG, Evidence, Example, Finding
+from verifiers.details import Detail, Facts, Partition, Place, Said, joined
 from verifiers.findings import EXAMPLES, absent, rule
 
 _ENDED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -67,16 +68,21 @@ def _kind(row: Row) -> str:
     return "hanging" if _open_ms(row) > row["timeout_ms"] else "young"
 
 
-def _undecided(found: Sequence[Row]) -> str:
+def _undecided(found: Sequence[Row]) -> Said:
     """Why what is open may still end, by the first of each kind."""
     reasons = {"ongoing": "still ongoing at the coordinator", "young": "not open for longer than the timeout"}
     firsts = {kind: [row for row in found if _kind(row) == kind] for kind in reasons}
-    return "; ".join(
-        f"{len(rows)} {reasons[kind]}, the first at partition {rows[0]['partition']} offset {rows[0]['first_offset']}: "
-        f"{_detail(rows[0])}"
-        for kind, rows in firsts.items()
-        if rows
-    )
+    return joined(_of_kind(reasons[kind], rows) for kind, rows in firsts.items() if rows)
+
+
+def _of_kind(reason: str, rows: Sequence[Row]) -> Detail:
+    first = rows[0]
+    facts: Mapping[str, Facts] = {
+        "count": len(rows),
+        "place": Place(first["first_offset"], Partition(first["partition"])),
+        "first": _detail(first),
+    }
+    return Detail(f"{{count}} {reason}, the first at {{place}}: {{first}}", facts)
 
 
 def _example(row: Row) -> Example:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import Evidence, Example, Finding
+from verifiers.details import Detail, Key, Partition, Place
 from verifiers.findings import absent, decoded, first, kinds, rule
 
 _WRONG = ("not written", "elsewhere", "refused")
@@ -82,7 +83,7 @@ def _example(row: Row) -> Example:
     if row["place"] is None:
         return Example(row["kind"], _partition(row), None, row["id"], None, _acknowledged(row))
     place = row["place"]
-    detail = "its write was refused for good" if row["kind"] == "refused" else _acknowledged(row)
+    detail = Detail("its write was refused for good") if row["kind"] == "refused" else _acknowledged(row)
     return Example(row["kind"], place["partition"], place["offset"], row["id"], place["timestamp_ms"], detail)
 
 
@@ -90,11 +91,11 @@ def _partition(row: Row) -> int:
     return -1 if row["partition"] is None else int(row["partition"])
 
 
-def _acknowledged(row: Row) -> str:
+def _acknowledged(row: Row) -> Detail:
     if row["offset"] is None:
-        return "acknowledged without an offset"
-    holds = f"holds key {row['holds']['key']!r}" if row["holds"] is not None else "holds no record"
-    return f"acknowledged at partition {row['partition']} offset {row['offset']}, which {holds}"
+        return Detail("acknowledged without an offset")
+    there = Detail("acknowledged at {place}, which holds ", {"place": Place(row["offset"], Partition(row["partition"]))})
+    return there + (Detail("no record") if row["holds"] is None else Detail("key {holds}", {"holds": Key(row["holds"]["key"])}))
 
 
 def _undecided(found: dict[str, int]) -> str:

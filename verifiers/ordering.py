@@ -20,7 +20,7 @@ The displacement of an inversion is how far its number is from that of the recor
 so the order of one key's records is that of its copies, which is for `verifiers.duplicates`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, Row
 
 from verifiers import arrow, disorder
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding, Verdict
+from verifiers.details import Detail, Facts, Partition, Record, Said, joined
 from verifiers.disorder import Disorder, Misplaced, Total
 from verifiers.findings import EXAMPLES, at, decoded, example, rule
 
@@ -63,7 +64,7 @@ class Ordering:
             example("inversion", row, displaced(one, evidence.lines)) for row, one in zip(rows, misplaced, strict=True)
         )
         verdict, doubts = rule(evidence, count, checked)
-        note = "; ".join(text for text in (doubts, _by_partition(totals)) if text)
+        note = joined((doubts, _by_partition(totals)))
         return Finding(self.name, evidence.subject, verdict, count, checked, {"inversion": count}, examples, note)
 
 
@@ -80,12 +81,11 @@ def with_place(records: DataFrame, evidence: Evidence) -> DataFrame:
     return records.join(evidence.expected.select("id"), "id", "left_semi")
 
 
-def displaced(one: Misplaced, lines: int) -> str:
+def displaced(one: Misplaced, lines: int) -> Detail:
     """How far a record is out of place, and what shows it."""
-    rival = one.rival * lines + one.line
-    if one.rival > one.number:
-        return f"{one.rival - one.number} too late: id {rival} precedes it in this partition"
-    return f"{one.number - one.rival} too early: id {rival} follows it in this partition"
+    facts: Mapping[str, Facts] = {"far": abs(one.rival - one.number), "other": Record((one.rival * lines + one.line,))}
+    late = one.rival > one.number
+    return Detail(f"{{far}} too {'late: {other} precedes' if late else 'early: {other} follows'} it in this partition", facts)
 
 
 def _among(records: DataFrame, lines: int) -> Disorder:
@@ -124,10 +124,16 @@ def _looked_up(sides: Sequence[Evidence], misplaced: Sequence[Misplaced], lines:
     ]
 
 
-def _by_partition(totals: Sequence[Total]) -> str:
+def _by_partition(totals: Sequence[Total]) -> Said:
     """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty when there are none."""
-    told = [f"partition {one.partition} has {one.count}, {_furthest(one)}" for one in totals]
-    return f"inversions: {', '.join(told)}" if told else ""
+    told = tuple(
+        Detail(
+            "{partition} has {count}, {furthest}",
+            {"partition": Partition(one.partition), "count": one.count, "furthest": _furthest(one)},
+        )
+        for one in totals
+    )
+    return Detail("inversions: {told}", {"told": told}) if told else ""
 
 
 def _furthest(one: Total) -> str:

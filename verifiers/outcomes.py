@@ -223,7 +223,9 @@ def _examples(found: Sequence[_Wrong], evidence: Evidence) -> tuple[Example, ...
     there = evidence.observed.where(F.col("key").isin(keys)).groupBy("key")
     last = there.agg(F.expr("max(struct(timestamp_ms, partition, offset)) AS place"))
     places = {row["key"]: row["place"] for row in last.collect()} if keys else {}
-    return tuple(sorted((_example(one, places) for one in shown), key=lambda one: (one.partition, one.offset or 0, one.detail)))
+    return tuple(
+        sorted((_example(one, places) for one in shown), key=lambda one: (one.partition, one.offset or 0, str(one.detail)))
+    )
 
 
 def _example(one: _Wrong, places: Mapping[str, Row]) -> Example:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from verifiers import arrow
 from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.details import Detail, Partition, Place, joined
 from verifiers.findings import EXAMPLES, absent, decoded, rule
 
 Longs = NDArray[np.int64]
@@ -86,7 +87,7 @@ class Precedence:
         windows = compare(rows, looks, reached, batches, commits)
         count, checked = int(windows.early.sum()), int(windows.asked.sum())
         verdict, doubts = rule(evidence, count, checked)
-        note = "; ".join(filter(None, (doubts, windows.told() if count else "")))
+        note = joined((doubts, windows.told() if count else ""))
         return Finding(self.name, evidence.subject, verdict, count, checked, {EARLY: count}, windows.examples(), note)
 
 
@@ -126,9 +127,9 @@ class Windows:
         row = {name: int(column[at]) for name, column in self.rows.items()}
         committed, missing, seen = (int(column[at]) for column in (self.committed_ms, self.missing_ms, self.seen_ms))
         most = f", and at most {seen - committed} ms" if seen < _NEVER else ""
-        input_ = f"source partition {row['source']} offset {row['position']}"
         early = f"was committed at least {missing - committed} ms{most} before it was there"
-        detail = f"the position past its input ({input_}) {early}"
+        input_ = Place(row["position"], Partition(row["source"], "source"))
+        detail = Detail(f"the position past its input ({{input}}) {early}", {"input": input_})
         return Example(EARLY, row["partition"], row["offset"], row["id"], committed, detail)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
+from verifiers.details import Detail, Partition
 from verifiers.findings import decoded, example, first, kinds, rule
 
 KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
@@ -63,15 +64,18 @@ def _judged(evidence: Evidence) -> DataFrame:
     return decoded(evidence.observed).join(expected, "id", "left").selectExpr("*", kind)
 
 
-def _detail(row: Row, *, by_how_much: bool) -> str:
+def _detail(row: Row, *, by_how_much: bool) -> Detail:
     difference = "; ".join(_differences(row["value"], row["expected_value"])) if by_how_much else ""
-    details = {
-        "wrong value": f"value {row['value']}, expected {row['expected_value']}{difference and f': {difference}'}",
-        "phantom": f"value {row['value']}; nothing demands this id",
-        "misrouted": f"expected in partition {row['expected_partition']}",
-        "undecodable": f"key {row['key']!r}, value {row['value']!r}",
-    }
-    return details[row["kind"]]
+    match row["kind"]:
+        case "wrong value":
+            facts = {"value": str(row["value"]), "expected": str(row["expected_value"]), "difference": difference}
+            return Detail("value {value}, expected {expected}" + (": {difference}" if difference else ""), facts)
+        case "phantom":
+            return Detail("value {value}; nothing demands it", {"value": str(row["value"])})
+        case "misrouted":
+            return Detail("expected in {expected}", {"expected": Partition(row["expected_partition"])})
+        case _:
+            return Detail("key {key}, value {value}", {"key": repr(row["key"]), "value": repr(row["value"])})
 
 
 def _differences(value: str | None, expected: str | None) -> Iterator[str]:

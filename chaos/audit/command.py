@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -152,8 +152,8 @@ def write(path: Path, audit: Audit) -> None:
 
 
 def _finding(finding: Finding) -> Mapping[str, Any]:
-    examples = [{**asdict(one), "detail": f"{one.anomaly}: {one.detail}"} for one in finding.examples]
-    return {**asdict(finding), "verdict": finding.verdict.name, "examples": examples}
+    examples = [{**one.to_json(), "detail": f"{one.anomaly}: {one.words}"} for one in finding.examples]
+    return finding.to_json() | {"examples": examples}
 
 
 def table(audit: Audit, width: int) -> RenderableType:
@@ -173,13 +173,13 @@ def table(audit: Audit, width: int) -> RenderableType:
 
 def _lines(finding: Finding) -> Iterator[str]:
     if finding.note:
-        yield f"{finding.verifier}: {one_line(finding.note)}"
+        yield f"{finding.verifier}: {one_line(str(finding.note))}"
     for one in finding.examples[:_SHOWN]:
         who = f"id {one.id}" if one.id is not None or finding.verifier != _TRANSACTIONS else ""
         partition = "" if one.partition < 0 else f"partition {one.partition}"
         offset = "" if one.offset is None else f"offset {one.offset}"
         place = ", ".join(filter(None, (who, " ".join(filter(None, (partition, offset))))))
-        told = ": ".join(filter(None, (one.anomaly, place, one.detail)))
+        told = ": ".join(filter(None, (one.anomaly, place, one.words)))
         yield f"{finding.verifier}: {one_line(told, _LONG)}"
     if finding.count > _SHOWN:
         yield f"{finding.verifier}: and {number(finding.count - _SHOWN)} more"

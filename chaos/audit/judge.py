@@ -25,7 +25,6 @@ counts is wrong for certain, and it stays INVALID. Folders have neither a begin 
 Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -40,6 +39,7 @@ from chaos.audit.logs import OWN, Fixed, Logs
 from chaos.matching import row_ids
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.details import Detail, Partition, joined, known
 from verifiers.duplicates import Duplicates
 from verifiers.findings import by_partition, first, kinds, open_transaction, rule
 from verifiers.gaps import Gaps
@@ -51,9 +51,7 @@ from verifiers.single_scan.runs import Runs
 from verifiers.values import Values
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
-_NAMES_PARTITIONS = frozenset({"duplicate", "misrouted", "lost", "pending", "behind", "ahead"})
 _DEFAULT = Limits()
-_PARTITION = re.compile(r"\b(source )?partition (\d+)")
 _MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
 
 
@@ -149,7 +147,7 @@ def _without(places: int, ordered: Finding, evidence: Evidence) -> Finding:
     """The finding about order, with how many rows are left out of it."""
     where = ", or in several partitions" if evidence.anywhere else ""
     why = f"{places} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
-    return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
+    return replace(ordered, note=joined((ordered.note, why)))
 
 
 def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
@@ -162,7 +160,7 @@ def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
         f"{misrouted} of {finding.checked} rows are in another partition than their source records (the source has {source} "
         f"partitions, the sink {sink}): if the pipeline chooses partitions itself, audit with --routing any"
     )
-    return replace(finding, note="; ".join(filter(None, (finding.note, hint))))
+    return replace(finding, note=joined((finding.note, hint)))
 
 
 # the uncommitted view ------------------------------------------------------------------------------------------------------
@@ -208,7 +206,7 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared
         compared: what else was left out, because of retention; None where nothing was.
     """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
-    hidden = _naming_topics(hidden, logs.fixed, "source")
+    hidden = known(hidden, Partition, partial(_of_topic, logs.fixed, "source"))
     sides = frozenset[str]() if compared is None else compared.sides
     excuses = {kind: why for kind, why in _excuses(finding.verifier, logs, sides).items() if why and finding.counts.get(kind)}
     certain = finding.count - sum(finding.counts[kind] for kind in excuses)
@@ -218,8 +216,9 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared
     both = _removed_from_both(finding.verifier, logs.fixed)
     if hidden or excuses or removed or expired_ or both:
         verdict = max(verdict, Verdict.UNKNOWN)
-    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed, expired_, both)
-    return replace(finding, verdict=verdict, note="; ".join(filter(None, notes)))
+    in_source = Detail("in the source, {hidden}", {"hidden": hidden}) if hidden else ""
+    notes = (finding.note, in_source, *excuses.values(), removed, expired_, both)
+    return replace(finding, verdict=verdict, note=joined(notes))
 
 
 def _excuses(verifier: str, logs: Logs, sides: AbstractSet[str]) -> Mapping[str, str]:
@@ -279,7 +278,8 @@ def _expired(log: str, fixed: Fixed, what: str) -> str:
         return ""
     (number, low), *others = begins
     more = f" (and above 0 in {len(others)} more)" if others else ""
-    return _naming_topics(f"the {log} begins at offset {low} of partition {number}{more}: {what}", fixed, log)
+    partition = _of_topic(fixed, log, Partition(number))
+    return f"the {log} begins at offset {low} of {partition}{more}: {what}"
 
 
 def _of_own_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Asked) -> Finding:
@@ -301,7 +301,7 @@ def _of_own_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: 
         return finding
     others = theirs.exceptAll(ours).count()
     why = f"{others} rows have another key than the records that they answer, and the model says nothing of keys: whether that"
-    note = "; ".join(filter(None, (finding.note, f"{why} is right can be asked with --expected-sql")))
+    note = joined((finding.note, f"{why} is right can be asked with --expected-sql"))
     return replace(finding, verdict=Verdict.UNKNOWN, note=note)
 
 
@@ -313,7 +313,7 @@ def _with_topics(finding: Finding, fixed: Fixed, *, anywhere: bool) -> Finding:
     examples = tuple(
         _with_topic(one, fixed, "source" if anywhere and one.offset is None else "sink") for one in finding.examples
     )
-    return replace(finding, examples=examples, note=_naming_topics(finding.note, fixed, "sink"))
+    return replace(finding, examples=examples, note=known(finding.note, Partition, partial(_of_topic, fixed, "sink")))
 
 
 def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
@@ -322,18 +322,15 @@ def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
     if place is None:
         return one
     topic, partition = place
-    detail = _naming_topics(one.detail, fixed, "sink") if one.anomaly in _NAMES_PARTITIONS else one.detail
-    return replace(one, partition=partition, detail=f"in {topic}: {detail}")
+    return replace(
+        one, partition=partition, detail=known(one.detail, Partition, partial(_of_topic, fixed, "sink")), topic=topic
+    )
 
 
-def _naming_topics(text: str, fixed: Fixed, side: str) -> str:
-    """The text with ``partition 1 of orders`` in place of ``partition 4``; ``source partition 4`` is one of the source."""
-
-    def named(match: re.Match[str]) -> str:
-        place = fixed.place("source" if match[1] else side, int(match[2])) or fixed.place("source", int(match[2]))
-        return f"partition {place[1]} of {place[0]}" if place else match[0]
-
-    return _PARTITION.sub(named, text)
+def _of_topic(fixed: Fixed, side: str, found: Partition) -> Partition:
+    """The partition of its topic, in place of that of the log of several topics: of this side, where it names no other."""
+    place = fixed.place(found.side or side, found.number) or fixed.place("source", found.number)
+    return Partition(place[1], topic=place[0]) if place else found
 
 
 # keys ----------------------------------------------------------------------------------------------------------------------
@@ -345,5 +342,5 @@ def _with_keys(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]
         return tuple(findings)
     keys = asked.keys(row_ids.ids_in([one for finding in findings for one in finding.examples]))
     return tuple(
-        replace(finding, examples=tuple(row_ids.with_key(one, keys) for one in finding.examples)) for finding in findings
+        replace(finding, examples=tuple(row_ids.with_keys(one, keys) for one in finding.examples)) for finding in findings
     )

@@ -6,7 +6,6 @@ the system under test, so it runs mostly in a long soak, and the verdict of the 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import chain
 from typing import NamedTuple
 
@@ -247,6 +246,6 @@ class EarlyAudit(Poller):
     def _tell(self, finding: Finding) -> None:
         if finding.verdict is Verdict.INVALID and finding.count > self._counts.get(finding.verifier, 0):
             self._counts[finding.verifier] = finding.count
-            shown = asdict(finding.examples[0])
+            shown = finding.examples[0].to_json()
             verifier, count, checked = finding.verifier, finding.count, finding.checked
             self._history.record(EarlyAlarm(verifier=verifier, count=count, checked=checked, example=shown))

@@ -1,7 +1,7 @@
 """Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSAC
 from verifiers import arrow, ordering
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
+from verifiers.details import joined
 from verifiers.transactions import logs
 from verifiers.transactions.verifier import RowsPerRecord
 
@@ -43,11 +44,18 @@ def _verdict(name: object) -> Verdict:
 
 
 def _finding(value: Any) -> Any:
-    return value if isinstance(value, Finding) else {**value, "verdict": _verdict(value["verdict"])}
+    if isinstance(value, Finding):
+        return value
+    examples = [{"detail": one.get("said", one["detail"]), **_without(one, "said", "detail")} for one in value["examples"]]
+    return {**value, "verdict": _verdict(value["verdict"]), "examples": examples}
+
+
+def _without(value: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: one for key, one in value.items() if key not in keys}
 
 
 def _finding_to_json(finding: Finding, serialize: Callable[[Finding], dict[str, Any]]) -> dict[str, Any]:
-    return serialize(finding) | {"verdict": finding.verdict.name}
+    return serialize(finding) | finding.to_json()
 
 
 NamedVerdict = Annotated[Verdict, BeforeValidator(_verdict), PlainSerializer(lambda verdict: verdict.name, return_type=str)]
@@ -139,7 +147,7 @@ def _undecided(scenario: Scenario, findings: tuple[Finding, ...]) -> tuple[Findi
         return findings
     why = "gaps or duplicates, which would show it, are left out"
     return tuple(
-        replace(one, verdict=Verdict.UNKNOWN, note=f"{one.note}; {why}")
+        replace(one, verdict=Verdict.UNKNOWN, note=joined((one.note, why)))
         if one.verdict is Verdict.VALID and one.counts.get("undecided")
         else one
         for one in findings

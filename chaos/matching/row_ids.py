@@ -12,8 +12,7 @@ The evidence has the logs as they are. `numbered` is what the verifiers see that
 their keys back.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -23,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.matching import answers
 from verifiers.base import NO_PLACE, Bounds, Evidence, Example, Finding
+from verifiers.details import Detail, Key, Place, R, Record, joined, known
 from verifiers.findings import at
 from verifiers.ordering import Ordering
 
@@ -32,18 +32,6 @@ AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
 _HEADERS = " headers="
 _WHOLLY = 2**62  # a position that is past all
 NO_KEY = "0x"  # the text of no bytes: see `text`
-_IDS = re.compile(r"\bid \d+(?: and \d+)?")
-_NAMES_OTHERS = frozenset(
-    {"duplicate", "inversion", "not written", "elsewhere"}
-)  # the detail of a wrong value has what was written
-_OFFSETS = re.compile(r"\boffset (\d+)")
-_OF_TABLES = {
-    "cause: producer retry (the timestamps are equal)": "cause: unknown (written at the same time)",
-    "; cause: unknown (without timestamps)": "",
-    "nothing demands this id": "nothing demands this row",
-}
-"""What verifiers say of logs -> what is said of a table."""
-_HELD = re.compile(r"holds key '(\d+)'")
 _SENT = "id long, partition int, number long, key binary, value binary, headers array<struct<key: string, value: binary>>"
 _LINES = "id long, outcome string, partition int, offset long"
 _ALIKE = ("partition", "key", "value")
@@ -326,11 +314,11 @@ def of_certain_order(finding: Finding, one: Evidence) -> Finding:
     kept = one.observed.join(doubtful, ["partition", "offset"], "left_anti").select(*one.observed.columns)
     ordered = Ordering().check(replace(one, observed=kept))
     why = f"{count} records recur, and are wrong, or there too often or too rarely: their order cannot be told"
-    return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
+    return replace(ordered, note=joined((ordered.note, why)))
 
 
 def named(finding: Finding, one: Evidence) -> Finding:
-    """The finding with keys in place of ids, in its examples and what they say.
+    """The finding with keys in place of ids, and with the places of a table, in its examples and the facts of their details.
 
     Args:
         one: the evidence as it was landed.
@@ -342,23 +330,29 @@ def named(finding: Finding, one: Evidence) -> Finding:
     if finding.verifier in AS_THEY_ARE:
         return replace(finding, examples=_with_keys_there(finding.examples, one.observed))
     keys = keys_of(one.keys, ids_in(finding.examples))
-    return replace(finding, examples=tuple(with_key(example, keys) for example in finding.examples))
+    return replace(finding, examples=tuple(with_keys(example, keys) for example in finding.examples))
 
 
 def _placed(examples: Sequence[Example], places: DataFrame) -> tuple[Example, ...]:
-    """The examples with their places in a table, also in what they say of others: it has no partitions and offsets."""
-    named = {int(number) for one in examples for number in _OFFSETS.findall(one.detail)}
-    asked = sorted(named | {one.offset for one in examples if one.offset is not None})
+    """The examples with their places in a table, also where they name others: it has no partitions and offsets."""
+    others = {place.offset for one in examples for place in _facts(one, Place) if _is_judged(place)}
+    asked = sorted(others | {one.offset for one in examples if one.offset is not None})
     rows = places.where(F.col("offset").isin(asked)).collect() if asked else ()
     there = {row["offset"]: row["place"] for row in rows}
 
+    def in_table(place: Place) -> Place:
+        return replace(place, name=there.get(place.offset, "")) if _is_judged(place) else place
+
     def placed(one: Example) -> Example:
-        detail = _OFFSETS.sub(lambda offset: there.get(int(offset[1]), offset[0]), one.detail)
-        for of_logs, of_tables in _OF_TABLES.items():
-            detail = detail.replace(of_logs, of_tables)
-        return replace(one, detail=detail, place=there.get(one.offset, "") if one.offset is not None else "not in the table")
+        place = there.get(one.offset, "") if one.offset is not None else "not in the table"
+        return replace(one, detail=known(one.detail, Place, in_table), place=place)
 
     return tuple(map(placed, examples))
+
+
+def _is_judged(place: Place) -> bool:
+    """Whether it is in the log that is judged, and not in the source."""
+    return place.partition is None or place.partition.side != "source"
 
 
 def keys_of(keys: DataFrame, ids: frozenset[int]) -> Mapping[int, str]:
@@ -367,28 +361,28 @@ def keys_of(keys: DataFrame, ids: frozenset[int]) -> Mapping[int, str]:
     return {row["id"]: _shown(row["key"]) for row in rows}
 
 
-def with_key(one: Example, keys: Mapping[int, str]) -> Example:
-    """The example with the keys of its ids, where they are known, also in what it says of others."""
+def with_keys(one: Example, keys: Mapping[int, str]) -> Example:
+    """The example with the keys of its ids, where they are known, also of others that it names."""
 
-    def key(match: re.Match[str]) -> str:
-        return re.sub(r"\d+", lambda id_: keys.get(int(id_[0]), id_[0]), match[0].replace("id ", "key "))
+    def record(found: Record) -> Record:
+        return replace(found, keys=tuple(keys.get(id_, str(id_)) for id_ in found.ids))
 
-    detail = one.detail
-    if one.anomaly in _NAMES_OTHERS:
-        detail = _HELD.sub(lambda held: f"holds key {keys.get(int(held[1]), held[1])!r}", _IDS.sub(key, detail))
+    def key(found: Key) -> Key:
+        return found if found.text is None else Key(keys.get(int(found.text), found.text))
+
+    detail = known(known(one.detail, Record, record), Key, key)
     return replace(one, id=keys.get(one.id) if isinstance(one.id, int) else None, detail=detail)
 
 
 def ids_in(examples: Sequence[Example]) -> frozenset[int]:
     """The ids of the examples, and of the records that they name."""
-    told = [one.detail for one in examples if one.anomaly in _NAMES_OTHERS]
-    others = (
-        number
-        for detail in told
-        for found in (*_IDS.findall(detail), *_HELD.findall(detail))
-        for number in re.findall(r"\d+", found)
-    )
-    return frozenset({int(number) for number in others} | {one.id for one in examples if isinstance(one.id, int)})
+    others = {id_ for one in examples for record in _facts(one, Record) for id_ in record.ids}
+    held = {int(key.text) for one in examples for key in _facts(one, Key) if key.text is not None}
+    return frozenset(others | held | {one.id for one in examples if isinstance(one.id, int)})
+
+
+def _facts(one: Example, kind: type[R]) -> Iterator[R]:
+    return one.detail.all(kind) if isinstance(one.detail, Detail) else iter(())
 
 
 def _with_keys_there(examples: Sequence[Example], observed: DataFrame) -> tuple[Example, ...]:

@@ -252,8 +252,8 @@ def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
     examples = (describe(report, example) for example in finding.examples[:_EXAMPLES])
     inner = tuple(Step(text, at_ms, at_ms, status) for text in examples)
     if finding.note and status == "passed":  # a message would be shown as an error
-        return Step(phrase(report, finding), at_ms, at_ms, status, "", parameters | {"note": finding.note}, inner)
-    return Step(phrase(report, finding), at_ms, at_ms, status, finding.note, parameters, inner)
+        return Step(phrase(report, finding), at_ms, at_ms, status, "", parameters | {"note": str(finding.note)}, inner)
+    return Step(phrase(report, finding), at_ms, at_ms, status, str(finding.note), parameters, inner)
 
 
 def _actions(events: Sequence[Event]) -> Iterator[_Action]:

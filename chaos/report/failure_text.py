@@ -59,13 +59,13 @@ def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None
 def describe(report: Report, example: Example) -> str:
     """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
     if example.partition < 0 and example.id is None:  # of the run, not of a record
-        return f"{example.anomaly}: {one_line(example.detail)}"
+        return f"{example.anomaly}: {one_line(example.words)}"
     there = [example.place] if example.place else _in_log(example)
     parts = [
         _whose(example.id),
         *there,
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
-        one_line(example.detail),
+        one_line(example.words),
     ]
     where = during(report, example.timestamp_ms, example.since_ms)
     return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
@@ -162,7 +162,7 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     else:
         yield f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {_guarantee(finding)})"
     if finding.note:
-        yield f"  {one_line(finding.note)}"
+        yield f"  {one_line(str(finding.note))}"
     for example in finding.examples[:_EXAMPLES]:
         yield f"  {describe(report, example)}"
     if finding.examples and finding.count > _EXAMPLES:

@@ -136,7 +136,7 @@ class Report(Record):
     @property
     def not_asked(self) -> Mapping[str, str]:
         """What was not asked, by the scenario or because a log has nothing of it -> why."""
-        there = {f"{one.verifier} of the {one.subject}": one.note for one in self.findings if not one.asked}
+        there = {f"{one.verifier} of the {one.subject}": str(one.note) for one in self.findings if not one.asked}
         return {**self.left_out, **there}
 
     def write(self) -> None:

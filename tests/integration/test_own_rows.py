@@ -76,7 +76,7 @@ def test_a_copy_that_is_killed_before_it_commits(ran):
     first = findings["duplicates", "sink"].examples[0]
     assert str(first.id).startswith("customer-")
     assert first.offset is not None
-    assert "cause: replay (key customer-" in first.detail
+    assert "cause: replay (key customer-" in first.words
 
 
 @pytest.mark.nightly
@@ -130,7 +130,7 @@ def test_a_copy_that_loses_headers(ran, tmp_path, promised):
     assert report.verdict is Verdict.VALID, report.problems  # the control as expected
     assert findings["values", "sink"].count == (2000 if promised else 0)
     if promised:
-        assert 'headers=[{"key":"t","value":' in findings["values", "sink"].examples[0].detail
+        assert 'headers=[{"key":"t","value":' in findings["values", "sink"].examples[0].words
 
 
 @pytest.mark.nightly

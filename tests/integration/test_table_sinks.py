@@ -49,7 +49,7 @@ def test_a_batch_that_is_appended_again(chaos_session):
     duplicates = found["duplicates"]
     assert (duplicates.count, duplicates.checked) == (BATCH, LARGE + BATCH)
     assert duplicates.examples[0].place.startswith("version 2, file part-")
-    assert duplicates.examples[0].detail.startswith("also at version 1, file part-")
+    assert duplicates.examples[0].words.startswith("also at version 1, file part-")
     run = report.run_dir
     shutil.rmtree(run / "large")
     shutil.rmtree(run / "table")

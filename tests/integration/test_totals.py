@@ -24,7 +24,7 @@ def played(session, name):
 
 def errors(finding):
     """Customer -> by how much its total is wrong, of the examples that are told."""
-    found = [re.fullmatch(r".*: total (\d+) too (high|low)", one.detail) for one in finding.examples]
+    found = [re.fullmatch(r".*: total (\d+) too (high|low)", one.words) for one in finding.examples]
     return {int(one.id.removeprefix("customer-")): (int(by[1]), by[2]) for one, by in zip(finding.examples, found, strict=True)}
 
 

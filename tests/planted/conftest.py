@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from chaos.install import class_archives
 from chaos.judging.spark_session import SMALL, remember_classes
-from tests.planted.log import Judge, Log
+from tests.planted.log import Judge, Log, in_words
 from verifiers import VERIFIERS
 from verifiers.base import Finding
 
@@ -60,6 +60,6 @@ def judge(spark: SparkSession) -> Judge:
     """Ask one verifier about one log."""
 
     def ask(verifier: str, log: Log) -> Finding:
-        return VERIFIERS[verifier].check(log.evidence(spark, VERIFIERS[verifier].views))
+        return in_words(VERIFIERS[verifier].check(log.evidence(spark, VERIFIERS[verifier].views)))
 
     return ask

@@ -332,6 +332,11 @@ class Log:
 Judge = Callable[[str, Log], Finding]
 
 
+def in_words(finding: Finding) -> Finding:
+    """The finding with the details of its examples in words."""
+    return replace(finding, examples=tuple(replace(one, detail=str(one.detail)) for one in finding.examples))
+
+
 def clean(records: int = 24, partitions: int = 3) -> Log:
     """A log in which nothing is wrong."""
     places = [(id_, id_ % partitions, id_ // partitions) for id_ in range(records)]

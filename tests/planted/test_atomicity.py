@@ -158,7 +158,7 @@ def test_a_committed_row_that_is_withheld(judge: Judge) -> None:
 
     assert finding.counts == NONE | {"withheld": 2}
     assert [(one.partition, one.offset, one.id) for one in finding.examples] == [(0, 0, 0), (2, 208, 23)]
-    assert finding.examples[0].detail == "nothing hides it, but a read_committed reader is not given it"
+    assert finding.examples[0].words == "nothing hides it, but a read_committed reader is not given it"
 
 
 def test_the_two_views_differ(judge: Judge) -> None:
@@ -170,7 +170,7 @@ def test_the_two_views_differ(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.checked, finding.counts) == (25, NONE | {"split view": 4})
-    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [
+    assert [(one.partition, one.offset, one.words) for one in finding.examples] == [
         (0, 3, "read_uncommitted shows another record here"),
         (1, 103, "read_uncommitted shows another record here"),
         (1, 104, "only read_committed shows it"),
@@ -194,7 +194,7 @@ def test_offsets_that_are_neither_row_nor_marker(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.count, finding.counts) == (6, NONE | {"unaccounted": 6})
-    assert [(one.partition, one.offset, one.detail[:6]) for one in finding.examples] == [
+    assert [(one.partition, one.offset, one.words[:6]) for one in finding.examples] == [
         (0, 0, "1 from"),
         (1, 103, "3 from"),
         (2, 210, "2 from"),
@@ -208,7 +208,7 @@ def test_a_partition_that_is_gone(judge: Judge) -> None:
 
     finding = judge("atomicity", log)
 
-    assert [(one.partition, one.offset, one.detail[:7]) for one in finding.examples] == [(7, 40, "10 from")]
+    assert [(one.partition, one.offset, one.words[:7]) for one in finding.examples] == [(7, 40, "10 from")]
 
 
 def test_a_torn_transaction(judge: Judge) -> None:
@@ -248,7 +248,7 @@ def test_where_a_writer_said_what_it_was_told_another_verifier_decides(spark: Sp
     finding = VERIFIERS["atomicity"].check(log.evidence(spark, {"uncommitted", "batches", "told"}))
 
     assert finding.counts["undecided"] == 0
-    assert finding.note.endswith("kept their epoch (outcomes decides it by what they were told)")
+    assert str(finding.note).endswith("kept their epoch (outcomes decides it by what they were told)")
 
 
 def test_each_doubt_is_told(judge: Judge) -> None:
@@ -289,7 +289,7 @@ def test_empty_partitions_decide_nothing(judge: Judge, homes: tuple[str, ...]) -
     finding = judge("atomicity", wrote(*homes))
 
     assert (finding.counts["torn"], finding.counts["undecided"]) == (0, 1)
-    assert finding.note.endswith("whether one was torn cannot be told of 1 producers that kept their epoch")
+    assert str(finding.note).endswith("whether one was torn cannot be told of 1 producers that kept their epoch")
 
 
 def test_a_zombie_write(judge: Judge) -> None:
@@ -313,7 +313,7 @@ def test_a_zombie_that_has_written_before(judge: Judge) -> None:
     finding = judge("atomicity", wrote("4 4 6 6C"))
 
     told = "1 from here by producer 7 epoch 4: its transaction has epoch 6 too"
-    assert [(one.offset, one.detail) for one in finding.examples] == [(0, told), (1, told)]
+    assert [(one.offset, one.words) for one in finding.examples] == [(0, told), (1, told)]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_all_rows_of_a_zombie_are_counted(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.count, finding.checked, len(finding.examples)) == (3, 4, 1)
-    assert (finding.examples[0].offset, finding.examples[0].detail[:11]) == (2, "3 from here")
+    assert (finding.examples[0].offset, finding.examples[0].words[:11]) == (2, "3 from here")
 
 
 @pytest.mark.parametrize(

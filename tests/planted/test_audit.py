@@ -81,7 +81,7 @@ def test_every_anomaly_by_either_identity(audited, identity, name):
         ("wrong value", number(f"{name}16")),
         ("phantom", number(f"{name}99991")),
     ]
-    assert found["ordering"].examples[0].detail.endswith(f"{'key ' if name else 'id '}{name}57 precedes it in this partition")
+    assert found["ordering"].examples[0].words.endswith(f"{'key ' if name else 'id '}{name}57 precedes it in this partition")
 
 
 def test_the_order_of_any_keys_is_that_of_the_source(audited):
@@ -376,7 +376,7 @@ def test_views_that_differ(audited, identity, name):
     found = audited(by(SOURCE, name), rows, identity=identity, columns=f"{COLUMNS}, isolation string")["atomicity"]
 
     assert (dict(found.counts), found.checked) == ({"split view": 2, "aborted": 1}, 61)
-    assert [(one.anomaly, one.partition, one.offset, one.id, one.detail) for one in found.examples] == [
+    assert [(one.anomaly, one.partition, one.offset, one.id, one.words) for one in found.examples] == [
         ("split view", 0, 3, None, f"key '{name}9', value '81'; the uncommitted view shows nothing here"),
         ("split view", 2, 1, None, f"key '{name}5', value '25'; the uncommitted view shows key '{name}5', value 'x' here"),
     ]

@@ -175,7 +175,7 @@ def test_the_last_value_of_each_key(audited):
     wrong = audited([*left[:-1], (0, 59, "c-4", "10"), (0, 60, "c-3", None), (1, 0, "c-0", "12")], COUNTS, state=True)
 
     assert verdicts(wrong) == {"duplicates": ("INVALID", 1), "gaps": ("INVALID", 1), "values": ("INVALID", 1)}
-    assert wrong["values"].examples[0].detail == "value 10, expected 12: 2 too low"
+    assert wrong["values"].examples[0].words == "value 10, expected 12: 2 too low"
     assert (wrong["gaps"].examples[0].id, wrong["duplicates"].examples[0].id) == ("c-3", "c-0")
 
 

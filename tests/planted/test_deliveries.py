@@ -123,7 +123,7 @@ def test_examples_say_what_was_delivered_before(judge: Judge) -> None:
     """In the order of their places."""
     finding = judge("deliveries", reading(0, 5, 2, 2, 4))
 
-    assert [(one.anomaly, one.offset, one.id, one.detail) for one in finding.examples] == [
+    assert [(one.anomaly, one.offset, one.id, one.words) for one in finding.examples] == [
         ("skipped", 1, 3, "reader: offset 0 was delivered, and a later one, but never this one"),
         ("backwards", 2, 6, "reader: delivered after offset 5"),
         ("repeated", 2, 6, "reader: delivered before, and again after offset 2"),
@@ -136,7 +136,7 @@ def test_examples_of_one_place_are_by_instance(judge: Judge) -> None:
     """What one of them skipped comes before what the next had twice."""
     both = reading(0, 1, 1, instance="b", log=reading(0, 2, instance="a"))
 
-    found = [(one.anomaly, one.offset, one.detail[0]) for one in judge("deliveries", both).examples]
+    found = [(one.anomaly, one.offset, one.words[0]) for one in judge("deliveries", both).examples]
     assert found == [("skipped", 1, "a"), ("repeated", 1, "b")]
 
 

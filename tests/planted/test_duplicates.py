@@ -33,14 +33,14 @@ def test_the_producers_of_both_copies_are_named(spark: SparkSession) -> None:
     ):
         finding = VERIFIERS["duplicates"].check(replace(log, batches=batches).evidence(spark, {"batches"}))
 
-        assert [one.detail for one in finding.examples] == ["also at offset 3" + RETRY + said]
+        assert [one.words for one in finding.examples] == ["also at offset 3" + RETRY + said]
 
 
 def test_the_first_and_the_last_record_of_a_partition(judge: Judge) -> None:
     """The ends of a log are where a check by ranges would miss one; offset 109 is a marker's."""
     finding = judge("duplicates", clean().again(0, 10).again(22, 109))
 
-    assert (finding.count, [(one.id, one.offset, one.detail) for one in finding.examples]) == (
+    assert (finding.count, [(one.id, one.offset, one.words) for one in finding.examples]) == (
         2,
         [(0, 10, "also at offset 0" + RETRY), (22, 109, "also at offset 108" + RETRY)],
     )
@@ -51,7 +51,7 @@ def test_three_copies_are_two_too_many(judge: Judge) -> None:
     finding = judge("duplicates", clean().again(9, 10, 12))
 
     assert (finding.count, finding.checked) == (2, 26)
-    assert [one.detail for one in finding.examples] == [
+    assert [one.words for one in finding.examples] == [
         "also at offset 3, offset 12" + RETRY,
         "also at offset 3, offset 10" + RETRY,
     ]
@@ -61,7 +61,7 @@ def test_a_copy_in_another_partition(judge: Judge) -> None:
     """It is a duplicate wherever it is, and the other partition is named."""
     finding = judge("duplicates", clean().again(9, 110, partition=1))
 
-    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [
+    assert [(one.partition, one.offset, one.words) for one in finding.examples] == [
         (1, 110, "also at partition 0 offset 3; cause: other partition")
     ]
 
@@ -70,7 +70,7 @@ def test_the_lower_partition_comes_first(judge: Judge) -> None:
     """Offsets of two partitions cannot be compared: of 0 at 200 and 1 at 100, the one in partition 1 is the surplus."""
     finding = judge("duplicates", clean().again(1, 200, partition=0))
 
-    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [
+    assert [(one.partition, one.offset, one.words) for one in finding.examples] == [
         (1, 100, "also at partition 0 offset 200; cause: other partition")
     ]
 
@@ -80,7 +80,7 @@ def test_a_record_there_very_often(judge: Judge) -> None:
     finding = judge("duplicates", clean().again(9, *range(10, 30)))
 
     assert finding.count == 20
-    assert finding.examples[0].detail == "also at offset 3, offset 11, offset 12, offset 13, offset 14 and 15 more" + RETRY
+    assert finding.examples[0].words == "also at offset 3, offset 11, offset 12, offset 13, offset 14 and 15 more" + RETRY
     assert finding.examples[-1].detail == "also at offset 25, offset 26, offset 27, offset 28 and 16 more" + RETRY
 
 
@@ -122,7 +122,7 @@ def test_a_batch_written_again_in_the_only_partition(judge: Judge) -> None:
     """The neighbours of 5 are 4 and 6, not 3 and 7."""
     finding = judge("duplicates", rewritten(clean(8, 1), 500, id5=10, id6=11))
 
-    assert [one.detail for one in finding.examples] == [
+    assert [one.words for one in finding.examples] == [
         "also at offset 6; cause: replay (id 6 as well, +495 ms)",
         "also at offset 7; cause: replay (id 5 as well, +494 ms)",
     ]
@@ -135,7 +135,7 @@ def test_copies_without_timestamps(judge: Judge) -> None:
 
     finding = judge("duplicates", timeless)
 
-    assert [one.detail for one in finding.examples] == [
+    assert [one.words for one in finding.examples] == [
         "also at offset 1; cause: unknown (without timestamps)",
         "also at offset 6; cause: replay (id 18 as well, without timestamps)",
         "also at offset 7; cause: replay (id 15 as well, without timestamps)",
@@ -146,7 +146,7 @@ def test_a_batch_written_again_is_a_replay(judge: Judge) -> None:
     """Another timestamp, and the neighbours in the source's order are there again: a task or a batch was done twice."""
     finding = judge("duplicates", rewritten(clean(), 500, id15=10, id18=11, id21=12))
 
-    assert [one.detail for one in finding.examples] == [
+    assert [one.words for one in finding.examples] == [
         "also at offset 6; cause: replay (id 18 as well, +485 ms)",
         "also at offset 7; cause: replay (id 15 and 21 as well, +482 ms)",
         "also at offset 8; cause: replay (id 18 as well, +479 ms)",
@@ -159,7 +159,7 @@ def test_a_cause_that_nothing_tells(judge: Judge) -> None:
 
     finding = judge("duplicates", log)
 
-    assert [one.detail for one in finding.examples] == [
+    assert [one.words for one in finding.examples] == [
         "also at offset 6; cause: unknown (+485 ms)",
         "also at partition 0 offset 7; cause: other partition",
     ]
@@ -171,7 +171,7 @@ def test_the_copy_before_decides_the_cause(judge: Judge) -> None:
 
     finding = judge("duplicates", log.plus(log.observed[-1]._replace(offset=11)))
 
-    assert [one.detail.partition("; ")[2] for one in finding.examples] == [
+    assert [one.words.partition("; ")[2] for one in finding.examples] == [
         "cause: unknown (+491 ms)",
         RETRY.removeprefix("; "),
     ]
@@ -194,7 +194,7 @@ def test_what_is_beside_the_largest_id(judge: Judge) -> None:
 
     finding = judge("duplicates", clean().plus(*once, *again))
 
-    assert [one.detail for one in finding.examples] == [
+    assert [one.words for one in finding.examples] == [
         f"also at offset 20; cause: replay (id {2**63 - 1} as well, +1 ms)",
         f"also at offset 21; cause: replay (id {2**63 - 4} as well, +1 ms)",
     ]
@@ -207,4 +207,4 @@ def test_one_place_twice(judge: Judge) -> None:
     finding = judge("duplicates", log.plus(log.record(9)))
 
     assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
-    assert finding.examples[0].detail == "also at offset 3; cause: none in the log, the evidence holds this offset twice"
+    assert finding.examples[0].words == "also at offset 3; cause: none in the log, the evidence holds this offset twice"

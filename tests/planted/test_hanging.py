@@ -91,7 +91,7 @@ def test_what_is_young_is_not_judged(judge: Judge, changes: dict[str, Any]) -> N
     finding = judge("hanging", holding(Open(0, asked_at_ms=BEGAN_MS + 2000)._replace(**changes)))
 
     assert (finding.verdict, finding.count, finding.counts) == (Verdict.UNKNOWN, 0, NONE | {"young": 1})
-    assert finding.note.startswith(
+    assert str(finding.note).startswith(
         "1 not open for longer than the timeout, the first at partition 0 offset 4: producer 7 epoch 3 open for 2.0 s of "
     )
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
-from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean, ledger
+from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean, in_words, ledger
 from tests.planted.test_against_reference import damaged
 from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is asked of islands
 from tests.planted.test_gaps import *  # noqa: F403
@@ -36,7 +36,7 @@ def judge(spark: SparkSession) -> Judge:
 
     def ask(verifier: str, log: Log) -> Finding:
         found = islands.check(log.evidence(spark), BY_OFFSET)
-        return next(finding for finding in found if finding.verifier == verifier)
+        return next(in_words(finding) for finding in found if finding.verifier == verifier)
 
     return ask
 
@@ -164,7 +164,7 @@ def test_a_run_that_holds_an_offset_twice(spark: SparkSession) -> None:
     found = islands.check(log.evidence(spark), BY_OFFSET)
 
     assert [finding.count for finding in found] == [1, 7, 1, 0]
-    assert "the evidence holds this offset twice" in found[0].examples[0].detail
+    assert "the evidence holds this offset twice" in found[0].examples[0].words
 
 
 def test_order_is_judged_by_islands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

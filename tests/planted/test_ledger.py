@@ -19,7 +19,7 @@ def test_the_offset_was_given_to_another_record(judge: Judge) -> None:
 
     finding = judge("ledger", log)
 
-    assert (finding.counts, finding.examples[0].detail) == (
+    assert (finding.counts, finding.examples[0].words) == (
         NONE | {"not written": 1},
         "acknowledged at partition 0 offset 3, which holds key '24'",
     )

@@ -86,7 +86,7 @@ def test_one_of_many_is_there_too_often(audited):
     found = audited(source, [*source, (0, 4, "7", "a")], audit_identity.dense)
 
     assert verdicts(found) == VALID | {"duplicates": (Verdict.INVALID, 1)}
-    assert [(str(one.id), one.detail) for one in found["duplicates"].examples] == [
+    assert [(str(one.id), one.words) for one in found["duplicates"].examples] == [
         ("7", "also at offset 0; cause: unknown (without timestamps)")
     ]
 
@@ -105,7 +105,7 @@ def test_a_version_that_nothing_demands(audited):
     found = audited(log(("user", "1"), ("user", "2")), log(("user", "1"), ("user", "x")))
 
     assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1)}
-    assert found["values"].examples[0].detail == "value x, expected 2"
+    assert found["values"].examples[0].words == "value x, expected 2"
 
 
 def test_the_order_of_a_version_that_nothing_demands(audited):
@@ -283,7 +283,7 @@ def test_every_anomaly_in_more_partitions(audited):
     }
     assert found["ordering"].count > 0
     assert [str(found[name].examples[0].id) for name in ("duplicates", "gaps")] == [again[0], lost[0]]
-    assert (found["values"].counts["wrong value"], found["values"].examples[0].detail) == (1, f"value x, expected {changed[1]}")
+    assert (found["values"].counts["wrong value"], found["values"].examples[0].words) == (1, f"value x, expected {changed[1]}")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_a_wrong_value_of_a_compacted_source(audited):
     found = audited(source, sink, compacted={"source": COMPACTED})
 
     assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1), "duplicates": (Verdict.UNKNOWN, 0)}
-    assert found["values"].examples[0].detail == "value x, expected 3"
+    assert found["values"].examples[0].words == "value x, expected 3"
     assert "4 rows of the sink answer nothing" in found["values"].note
 
 
@@ -487,7 +487,7 @@ def test_examples_name_topics(audited):
 
     found = audited(source, sink, source={**ENDS, 3: Bounds(0, 1, 2)}, sink=ENDS, numbers=NUMBERS)
 
-    told = {(one.anomaly, str(one.id)): (one.partition, one.detail) for each in found.values() for one in each.examples}
+    told = {(one.anomaly, str(one.id)): (one.partition, one.words) for each in found.values() for one in each.examples}
     assert told == {
         ("duplicate", "k2"): (0, "in y: also at partition 1 of x offset 0; cause: other partition"),
         ("lost", "k5"): (1, "in b: its input is at partition 1 of b offset 0"),

@@ -42,7 +42,7 @@ def test_first_and_last_and_both_kinds(judge: Judge) -> None:
 
     assert finding.counts == {"behind": 1, "ahead": 1 + 8}
     assert [(one.anomaly, one.id) for one in finding.examples[:3]] == [("behind", 0), ("ahead", 22), ("ahead", 2)]
-    assert "the position is 0" in finding.examples[2].detail
+    assert "the position is 0" in finding.examples[2].words
 
 
 def test_a_whole_transaction_without_its_position(judge: Judge) -> None:

@@ -32,14 +32,14 @@ def test_across_a_marker(judge: Judge) -> None:
     """Two records with a marker between them; partitions are judged apart."""
     finding = judge("ordering", clean().swapped(10, 13))
 
-    assert [(one.partition, one.offset, one.id, one.detail[:10]) for one in finding.examples] == [(1, 105, 10, "1 too late")]
+    assert [(one.partition, one.offset, one.id, one.words[:10]) for one in finding.examples] == [(1, 105, 10, "1 too late")]
 
 
 def test_the_first_record_last(judge: Judge) -> None:
     """One record is late by all the others."""
     finding = judge("ordering", clean().changed(0, offset=9))
 
-    assert [(one.offset, one.id, one.detail) for one in finding.examples] == [
+    assert [(one.offset, one.id, one.words) for one in finding.examples] == [
         (9, 0, "7 too late: id 21 precedes it in this partition")
     ]
 
@@ -58,7 +58,7 @@ def test_early_and_late_in_one_partition(judge: Judge) -> None:
     """Both are told, with how far at most."""
     finding = judge("ordering", clean(48).changed(45, offset=-1).changed(3, offset=99).changed(6, offset=98))
 
-    assert [(one.offset, one.id, one.detail) for one in finding.examples] == [
+    assert [(one.offset, one.id, one.words) for one in finding.examples] == [
         (-1, 45, "15 too early: id 0 follows it in this partition"),
         (98, 6, "12 too late: id 42 precedes it in this partition"),
         (99, 3, "13 too late: id 42 precedes it in this partition"),
@@ -127,7 +127,7 @@ def test_partitions_are_counted_by_the_bounds(judge: Judge, partitions: int) -> 
     late, early = 0, partitions
     finding = judge("ordering", clean(24, partitions).swapped(late, early))
 
-    assert [(one.id, one.detail) for one in finding.examples] == [(0, f"1 too late: id {early} precedes it in this partition")]
+    assert [(one.id, one.words) for one in finding.examples] == [(0, f"1 too late: id {early} precedes it in this partition")]
 
 
 def test_keys_that_are_no_ids_have_no_order(judge: Judge) -> None:
@@ -144,7 +144,7 @@ def test_ids_are_dealt_out_to_the_partitions_of_the_source(spark: SparkSession, 
 
     finding = Ordering().check(evidence)
 
-    assert [(one.id, one.detail) for one in finding.examples] == inversions
+    assert [(one.id, one.words) for one in finding.examples] == inversions
 
 
 @pytest.mark.parametrize(("anywhere", "more"), [(False, ""), (True, ", nor in which partitions they are")])

@@ -97,7 +97,7 @@ def test_one_lost_transaction_is_one_although_others_have_its_keys(judge: Judge)
     finding = judge("outcomes", lost)
 
     assert found(finding) == {"not readable": 1}
-    assert "'lost' was told committed" in finding.examples[0].detail
+    assert "'lost' was told committed" in finding.examples[0].words
 
 
 def test_examples_by_place(judge: Judge) -> None:
@@ -122,7 +122,7 @@ def test_of_two_parts_the_larger_explains(judge: Judge) -> None:
     finding = judge("outcomes", log("abc", small=("aborted", "abx"), large=("aborted", "abcy")))
 
     assert found(finding) == {"in part": 1}
-    assert "'large' was told aborted" in finding.examples[0].detail
+    assert "'large' was told aborted" in finding.examples[0].words
 
 
 def test_a_key_twice_in_a_transaction(judge: Judge) -> None:
@@ -155,7 +155,7 @@ def test_an_unknown_transaction_in_part_beside_another(judge: Judge) -> None:
     finding = judge("outcomes", log("ab", t=("unknown", "abcd"), u=("unknown", "bc"), s=("aborted", "d")))
 
     assert found(finding) == {"in part": 1}
-    assert finding.examples[0].detail == (
+    assert finding.examples[0].words == (
         "transaction 't' is of unknown outcome: 1 of its 4 keys can be read for certain, 2 cannot; "
         "there: 'a' (partition 0 offset 0); missing: 'c', 'd'"
     )

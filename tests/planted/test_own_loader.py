@@ -42,7 +42,7 @@ def test_a_ledger_that_claims_what_the_log_has_not(judged):
 
     assert verdicts(findings) == {"gaps": ("INVALID", 2), "ledger": ("INVALID", 2)}
     assert sorted(shown(findings["ledger"])) == [("not written", "lie", 1, None), ("not written", "twice", 0, None)]
-    details = {example.id: example.detail for example in findings["ledger"].examples}
+    details = {example.id: example.words for example in findings["ledger"].examples}
     assert details == {
         "lie": "acknowledged at partition 1 offset 7, which holds no record",
         "twice": "acknowledged at partition 0 offset 1, which holds key 'ann'",

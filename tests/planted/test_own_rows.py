@@ -98,7 +98,7 @@ def test_a_batch_that_is_copied_again(of_sink):
     assert verdicts(findings) == {"duplicates": ("INVALID", 2), "ordering": ("INVALID", 1)}
     assert shown(findings["duplicates"]) == [("duplicate", "ann", 0, 4), ("duplicate", "ann", 0, 5)]
     assert shown(findings["ordering"]) == [("inversion", "ann", 0, 4)]
-    assert "key ann precedes it" in findings["ordering"].examples[0].detail
+    assert "key ann precedes it" in findings["ordering"].examples[0].words
 
 
 def test_one_of_records_that_are_alike_is_too_many(of_sink):
@@ -132,7 +132,7 @@ def test_what_is_wrong_with_values(of_sink):
         ("wrong value", "ann", 0, 0),
         ("wrong value", "null", 1, 1),
     ]
-    assert "value 9, expected 1" in findings["values"].examples[0].detail
+    assert "value 9, expected 1" in findings["values"].examples[0].words
 
 
 def test_other_views_are_of_keys_too(spark, of_sink):
@@ -169,7 +169,7 @@ def test_a_source_lacks_what_was_acknowledged(of_source):
 
     assert verdicts(findings) == {"gaps": ("INVALID", 1), "values": ("INVALID", 1), "ledger": ("INVALID", 1)}
     assert shown(findings["ledger"]) == [("not written", "ann", 0, None)]
-    assert "offset 1, which holds key 'eve'" in findings["ledger"].examples[0].detail
+    assert "offset 1, which holds key 'eve'" in findings["ledger"].examples[0].words
 
 
 def test_a_retry_that_was_written_twice(of_source):
@@ -269,7 +269,7 @@ def test_a_copy_that_loses_headers(spark, tmp_path, judged, kept):
     assert verdicts(of_source) == {}
     assert of_sink["values"].count == (0 if kept else 3)
     if not kept:
-        assert 'value 1, expected 1 headers=[{"key":"trace","value":"0"}]' in of_sink["values"].examples[0].detail
+        assert 'value 1, expected 1 headers=[{"key":"trace","value":"0"}]' in of_sink["values"].examples[0].words
 
 
 def test_headers_that_are_not_promised_are_not_compared(spark, tmp_path, judged):

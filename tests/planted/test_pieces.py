@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import nightly
-from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
+from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean, in_words
 from tests.planted.test_islands import BY_OFFSET, WITHOUT, directly
 from tests.planted.test_ordering import *  # noqa: F403 - each of its tests is asked of pieces
 from verifiers.base import Finding, Verdict
@@ -27,7 +27,7 @@ def judge(spark: SparkSession) -> Judge:
 
     def ask(verifier: str, log: Log) -> Finding:
         found = islands.check(log.evidence(spark), replace(WITHOUT, most_rows=4))
-        return next(finding for finding in found if finding.verifier == verifier)
+        return next(in_words(finding) for finding in found if finding.verifier == verifier)
 
     return ask
 

@@ -159,7 +159,7 @@ def test_what_is_said(judge: Judge) -> None:
     place = "the position past its input (source partition 0 offset 0)"
     assert (finding.verdict, finding.count, finding.checked) == (Verdict.INVALID, 1, 24)
     assert finding.counts == {EARLY: 1}
-    assert [(one.anomaly, one.partition, one.offset, one.id, one.timestamp_ms, one.detail) for one in finding.examples] == [
+    assert [(one.anomaly, one.partition, one.offset, one.id, one.timestamp_ms, one.words) for one in finding.examples] == [
         (
             EARLY,
             0,

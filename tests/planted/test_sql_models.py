@@ -122,7 +122,7 @@ def test_rows_that_are_missing(judged, model):
     assert verdicts(findings) == {"gaps": ("INVALID", 3), "offsets": ("INVALID", 3)}
     assert findings["gaps"].counts["lost"] == findings["offsets"].counts["behind"] == 3
     placeless = "no one record of the source demands it, but all together"
-    assert {placeless in one.detail for one in findings["gaps"].examples} == {model is PLACELESS}
+    assert {placeless in one.words for one in findings["gaps"].examples} == {model is PLACELESS}
     assert {one.partition < 0 for name in ("gaps", "offsets") for one in findings[name].examples} == {model is PLACELESS}
 
 
@@ -136,7 +136,7 @@ def test_a_wrong_value(judged, model):
 
     assert verdicts(findings) == {"values": ("INVALID", 1)}
     assert findings["values"].counts["wrong value"] == 1
-    assert f"value {changed[5][1]}, expected {KEPT[5][1]}" in findings["values"].examples[0].detail
+    assert f"value {changed[5][1]}, expected {KEPT[5][1]}" in findings["values"].examples[0].words
 
 
 @BOTH
@@ -205,7 +205,7 @@ def test_totals_of_all_records(judged):
     assert verdicts(judged(Model(Query(TOTALS)), right)) == {}
     wrong = judged(Model(Query(TOTALS)), [("c-0", "7", 1), *right[1:]])
     assert verdicts(wrong) == {"values": ("INVALID", 1)}
-    assert wrong["values"].examples[0].detail == f"value 7, expected {totals['c-0']}"
+    assert wrong["values"].examples[0].words == f"value 7, expected {totals['c-0']}"
     assert verdicts(judged(Model(Query(TOTALS)), right[1:])) == {"gaps": ("INVALID", 1), "offsets": ("INVALID", 1)}
 
 

@@ -45,7 +45,7 @@ def test_an_offset_given_twice(judge: Judge) -> None:
     finding = judge("stability", read_again(clean(), other))
 
     assert finding.counts == NONE | {"changed": 3}
-    assert [(one.id, one.detail) for one in finding.examples] == [
+    assert [(one.id, one.words) for one in finding.examples] == [
         (9, "the second read has key '10' value '81' here, the first value '81'"),
         (10, "the second read has key '10' value None here, the first value '100'"),
         (11, "the second read has key '11' value '121' here, the first value '121'"),

@@ -83,7 +83,7 @@ def test_a_wrong_total_says_by_how_much(judged):
     assert verdicts(findings) == {"values": ("INVALID", sum(there[key] != LAST[key] for key in LAST))}
     for one in findings["values"].examples:
         more = int(there[one.id]) - int(LAST[one.id])
-        assert one.detail == f"value {there[one.id]}, expected {LAST[one.id]}: {more} too high"
+        assert one.words == f"value {there[one.id]}, expected {LAST[one.id]}: {more} too high"
 
 
 def test_numbers_in_json(judged):
@@ -95,7 +95,7 @@ def test_numbers_in_json(judged):
     findings = judged(wrong, WITH_COUNT)
 
     assert verdicts(findings) == {"values": ("INVALID", 1)}
-    assert findings["values"].examples[0].detail.endswith(": total 7 too low; orders 0.5 too high")
+    assert findings["values"].examples[0].words.endswith(": total 7 too low; orders 0.5 too high")
 
 
 @pytest.mark.parametrize("value", ["7", "[7]", "null"])
@@ -105,7 +105,7 @@ def test_a_value_that_is_no_object_where_one_is_demanded(judged, value):
 
     findings = judged([("c-0", value, 0), *right[1:]], WITH_COUNT)
 
-    assert [one.detail for one in findings["values"].examples] == [f"value {value}, expected {right[0][1]}"]
+    assert [one.words for one in findings["values"].examples] == [f"value {value}, expected {right[0][1]}"]
 
 
 def test_keys_that_are_missing_and_keys_that_nothing_demands(judged):
@@ -139,8 +139,8 @@ def test_a_key_in_two_partitions(judged):
     assert verdicts(findings) == {"duplicates": ("INVALID", 1)}
     (found,) = findings["duplicates"].examples
     assert (found.id, found.partition) == ("c-0", 1)
-    assert found.detail.startswith("also at partition 0 offset ")
-    assert found.detail.endswith("cause: other partition")
+    assert found.words.startswith("also at partition 0 offset ")
+    assert found.words.endswith("cause: other partition")
     assert verdicts(judged([("c-0", "0", 1), *UPDATES])) == {"duplicates": ("INVALID", 1), "values": ("INVALID", 1)}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
-from tests.planted.log import Log, clean
+from tests.planted.log import Log, clean, in_words
 from tests.planted.test_islands import reordered
 from verifiers import VERIFIERS, findings
 from verifiers.base import Bounds, Example, Finding, Verdict
@@ -75,7 +75,7 @@ def test_a_batch_that_is_written_again_is_told_at_once(spark: SparkSession, limi
         ("ordering", {"inversion": 2}),
     ]
     duplicate, inversion = (finding.examples[0] for finding in after)
-    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.detail) == (9, 0, 12, "also at partition 0 offset 3")
+    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.words) == (9, 0, 12, "also at partition 0 offset 3")
     assert (inversion.id, inversion.offset, inversion.detail) == (9, 12, "4 too late: id 21 precedes it in this partition")
 
 
@@ -85,7 +85,7 @@ def test_what_is_told(spark: SparkSession) -> None:
 
     copy = Example("duplicate", 1, 112, 10, None, "also at partition 1 offset 103")
     late = Example("inversion", 1, 112, 10, None, "4 too late: id 22 precedes it in this partition")
-    assert found == [
+    assert [tuple(map(in_words, part)) for part in found] == [
         (
             Finding("duplicates", "sink", Verdict.INVALID, 1, 25, {"duplicate": 1}, (copy,), "so far"),
             Finding("ordering", "sink", Verdict.INVALID, 1, 25, {"inversion": 1}, (late,), "so far"),
@@ -109,14 +109,14 @@ def test_a_copy_in_another_partition(spark: SparkSession) -> None:
     (said, _), *_ = told(spark, clean(24).again(12, 140, partition=1), [], BY_ROWS)
 
     assert said.count == 1
-    assert said.examples[0].detail in {"also at partition 0 offset 5", "also at partition 1 offset 140"}
+    assert said.examples[0].words in {"also at partition 0 offset 5", "also at partition 1 offset 140"}
 
 
 def test_all_places_of_a_record_are_named(spark: SparkSession) -> None:
     """In the order of the log."""
     (said, _), *_ = told(spark, clean(24).again(9, 12, 14), [], BY_ROWS)
 
-    assert [one.detail for one in said.examples] == [
+    assert [one.words for one in said.examples] == [
         "also at partition 0 offset 3, partition 0 offset 14",
         "also at partition 0 offset 3, partition 0 offset 12",
     ]

@@ -107,7 +107,7 @@ def test_a_batch_that_was_appended_twice(spark, judged, folder, model):
     assert verdicts(found) == {"duplicates": ("INVALID", 20)}
     files = {f"file {file.name}" for file in folder.glob("part-*")}
     example = found["duplicates"].examples[0]
-    assert {example.place, example.detail.removeprefix("also at ").partition(";")[0]} == files
+    assert {example.place, example.words.removeprefix("also at ").partition(";")[0]} == files
     assert (int(example.id) if model is BY_ORDER else json.loads(example.id)["order"]) < 30
 
 

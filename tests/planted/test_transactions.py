@@ -140,9 +140,9 @@ def test_what_two_readers_commit_is_found_record_by_record():
 
         assert places(finding) == [("committed twice", partition, offset) for offset in read], (seed, finding)
         assert (finding.verdict, finding.count, finding.counts["committed twice"]) == (Verdict.INVALID, len(read), len(read))
-        assert f"was committed by transaction {app.ended - 1} of '{app.name}', " in finding.examples[0].detail
-        assert f"and again by transaction {app.ended} of '{app.name}', " in finding.examples[0].detail
-        assert "a reader ('reader', generation 3) began at " in finding.examples[0].detail
+        assert f"was committed by transaction {app.ended - 1} of '{app.name}', " in finding.examples[0].words
+        assert f"and again by transaction {app.ended} of '{app.name}', " in finding.examples[0].words
+        assert "a reader ('reader', generation 3) began at " in finding.examples[0].words
 
 
 def test_a_second_commit_that_goes_less_far_repeats_less():
@@ -386,7 +386,7 @@ def test_where_nobody_else_may_write_others_have_output_without_positions():
 
     counts = {kind: finding.counts[kind] for kind in ("output without positions", "output outside")}
     assert (finding.verdict, counts) == (Verdict.INVALID, {"output without positions": 1, "output outside": 1})
-    assert "producer 900 epoch 1" in finding.examples[0].detail
+    assert "producer 900 epoch 1" in finding.examples[0].words
 
 
 def test_a_transactional_id_keeps_its_group_with_a_new_producer_id():
@@ -452,8 +452,8 @@ def test_a_finding_names_producer_epoch_transaction_and_offsets():
     (example,) = Transactions().check(one.cluster.logs()).examples
 
     name = f"transaction 2 of 'app-0', producer {app.producer_id} epoch {app.epoch}, decided "
-    assert name in example.detail
-    assert f"[{where[2]}, " in example.detail
+    assert name in example.words
+    assert f"[{where[2]}, " in example.words
 
 
 # as it is landed -----------------------------------------------------------------------------------------------------------

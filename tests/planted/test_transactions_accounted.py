@@ -138,7 +138,7 @@ def test_rows_outside_of_transactions_are_found_where_nobody_else_writes_and_are
         unknown = judged(one)
 
         assert places(alone) == [("output outside", log[1], first)], (seed, alone)
-        assert f"5 rows up to offset {first + 4} are in no transaction" in alone.examples[0].detail
+        assert f"5 rows up to offset {first + 4} are in no transaction" in alone.examples[0].words
         assert (unknown.verdict, unknown.count) == (Verdict.UNKNOWN, 0)
         assert f"{log[0]} has 5 rows in no transaction: whether they are the application's own is not known" in unknown.note
         timer = judged(one, Transactions(alone=frozenset({log[0]}), timers=True))

@@ -654,8 +654,8 @@ def test_each_is_told_in_words(plant, transactions, example):
     one, app = plain()
     plant(one, app)
 
-    topic = "orders" if example.detail.startswith("the position") else "totals"
-    expected = replace(example, timestamp_ms=histories.BEGAN_MS + example.timestamp_ms, detail=f"in {topic}: {example.detail}")
+    topic = "orders" if example.words.startswith("the position") else "totals"
+    expected = replace(example, timestamp_ms=histories.BEGAN_MS + example.timestamp_ms, topic=topic)
     counts = NONE | {example.anomaly: 1}
     note = IF_A_TIMER if example.anomaly in {"output without positions", "standing still"} else ""
     assert checked(one) == Finding("transactions", "sink", Verdict.INVALID, 1, transactions, counts, (expected,), note)
@@ -672,7 +672,7 @@ def test_of_a_torn_one_that_wrote_nothing_there_the_marker_is_the_place():
     (found,) = checked(one).examples
 
     assert (found.anomaly, found.partition, found.offset) == ("torn", 1, 0)
-    assert found.detail.endswith(": ABORT at offset 0, and its coordinator decided COMMIT; rows none")
+    assert found.words.endswith(": ABORT at offset 0, and its coordinator decided COMMIT; rows none")
 
 
 def test_times_are_those_of_utc(monkeypatch):
@@ -714,7 +714,7 @@ def test_records_of_several_positions_are_added_up(of_the_other, at, said):
     finding = checked(moved_two(5, of_the_other, at))
 
     assert [one.anomaly for one in finding.examples] == ["surplus"]
-    assert finding.examples[0].detail.endswith(f": {said}")
+    assert finding.examples[0].words.endswith(f": {said}")
 
 
 def test_all_positions_and_all_rows_are_named():
@@ -729,7 +729,7 @@ def test_all_positions_and_all_rows_are_named():
     (found,) = checked(one, Transactions()).examples
 
     still = "3 rows were committed, and no position moved: orders-0 2 to 2, orders-1 6 to 6"
-    assert found.detail.endswith(f": {still}; rows [9, 9] of partition 0 of totals, [5, 6] of partition 1 of totals")
+    assert found.words.endswith(f": {still}; rows [9, 9] of partition 0 of totals, [5, 6] of partition 1 of totals")
 
 
 def test_examples_are_in_the_order_of_their_places():
@@ -757,8 +757,10 @@ def test_what_was_committed_twice_is_told_in_words():
 
     again = "transaction 3 of 'app', producer 7 epoch 0, decided 11:06:40.025Z"
     began = "a reader ('reader', generation 3) began at 12 at 11:06:40.013Z, while the first was not committed"
-    why = f"in orders: the record was committed by {SECOND_OF_APP}.017Z, and again by {again}: {began}"
-    assert list(found) == [Example("committed twice", 0, at, None, histories.BEGAN_MS + 16, why) for at in (12, 13)]
+    why = f"the record was committed by {SECOND_OF_APP}.017Z, and again by {again}: {began}"
+    assert list(found) == [
+        Example("committed twice", 0, at, None, histories.BEGAN_MS + 16, why, topic="orders") for at in (12, 13)
+    ]
 
 
 def test_what_was_skipped_is_told_in_words():
@@ -769,8 +771,8 @@ def test_what_was_skipped_is_told_in_words():
     found = checked(one, Transactions()).examples
 
     began = "a reader ('reader', generation 3) began at 14 at 11:06:40.011Z"
-    why = f"in orders: the record was read by nobody: {began}, and 12 was in force"
-    assert list(found) == [Example("skipped", 0, at, None, histories.BEGAN_MS + 11, why) for at in (12, 13)]
+    why = f"the record was read by nobody: {began}, and 12 was in force"
+    assert list(found) == [Example("skipped", 0, at, None, histories.BEGAN_MS + 11, why, topic="orders") for at in (12, 13)]
 
 
 def test_of_a_source_that_was_not_read_every_offset_is_told():
@@ -807,7 +809,7 @@ def test_a_producer_that_never_sent_a_position():
     (found,) = checked(one, Transactions(alone=frozenset({"private"}))).examples
 
     never = "3 rows were committed, and its producer never sent a position; rows [0, 2] of partition 0 of private"
-    assert (found.anomaly, found.detail.split(": ", 2)[2]) == ("output without positions", never)
+    assert (found.anomaly, found.words.split(": ", 2)[2]) == ("output without positions", never)
 
 
 def test_a_group_that_has_no_transactions():

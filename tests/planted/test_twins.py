@@ -82,7 +82,7 @@ def test_a_wrong_value(judged):
     findings = judged(changed, ORDER)
 
     assert verdicts(findings) == {"values": ("INVALID", 1)}
-    assert findings["values"].examples[0].detail == f"value {changed[5][1]}, expected {KEPT[5][1]}"
+    assert findings["values"].examples[0].words == f"value {changed[5][1]}, expected {KEPT[5][1]}"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_a_phantom(judge: Judge) -> None:
     finding = judge("values", clean().plus(Record(0, 9, BEGAN_MS, "24", "576")))
 
     assert (finding.checked, finding.counts) == (25, NONE | {"phantom": 1})
-    assert finding.examples == (Example("phantom", 0, 9, 24, BEGAN_MS, "value 576; nothing demands this id"),)
+    assert finding.examples == (Example("phantom", 0, 9, 24, BEGAN_MS, "value 576; nothing demands it"),)
 
 
 def test_a_misrouted_record(judge: Judge) -> None:
@@ -55,8 +55,8 @@ def test_keys_that_are_no_ids(judge: Judge, last: str) -> None:
 
     assert finding.counts == NONE | {"undecodable": 12}
     assert {one.id for one in finding.examples} == {None}
-    assert finding.examples[0].detail == "key None, value '9'"
-    assert finding.examples[4].detail == "key '3\\n', value '9'"
+    assert finding.examples[0].words == "key None, value '9'"
+    assert finding.examples[4].words == "key '3\\n', value '9'"
 
 
 def test_the_largest_id(judge: Judge) -> None:

@@ -134,7 +134,7 @@ def test_what_was_seen_stays_seen(judge: Judge, name: str) -> None:
 
     assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
     assert sum(finding.counts[anomaly] for anomaly in VERIFIERS[name].anomalies) == 1
-    assert finding.note.startswith("an open transaction")
+    assert str(finding.note).startswith("an open transaction")
 
 
 def planted(names: Iterable[str]) -> Log:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.details import Detail, Partition, Place
 from verifiers.findings import EXAMPLES
 from verifiers.ordering import displaced
 from verifiers.single_scan import groups, islands, runs
@@ -76,8 +77,8 @@ class Stream:
         there = self._runs.taken((self._runs.line == line) & (self._runs.first <= number) & (number <= self._runs.last))
         places = zip(there.partition.tolist(), (there.offset + number - there.first).tolist(), strict=True)
         others = sorted(other for other in places if other != (partition, offset))[:EXAMPLES]
-        named = ", ".join(f"partition {home} offset {at}" for home, at in others)
-        return Example("duplicate", partition, offset, self._id(line, number), None, f"also at {named}")
+        detail = Detail("also at {others}", {"others": tuple(Place(at, Partition(home)) for home, at in others)})
+        return Example("duplicate", partition, offset, self._id(line, number), None, detail)
 
     def _inversions(self) -> Finding:
         wrong, lines = runs.disorder_of(self._demanded()), self._partitions

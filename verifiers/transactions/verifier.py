@@ -218,7 +218,7 @@ def _outside(log: Log, stretch: Sequence[Span]) -> Example:
     topic, partition = log
     count = sum(span.records for span in stretch)
     why = f"{count} rows up to offset {stretch[-1].last} are in no transaction: whatever becomes of positions, they are there"
-    return Example("output outside", partition, stretch[0].first, None, None, f"in {topic}: {why}")
+    return Example("output outside", partition, stretch[0].first, None, None, why, topic=topic)
 
 
 def _by_starts(judged: Case) -> Iterator[Example]:
@@ -237,7 +237,7 @@ def _each(kind: str, found: Twice | Skipped, judged: Case, why: str, at_ms: int)
     visible = judged.visible.get(log)
     offsets = range(found.begin, found.end) if visible is None else visible.offsets(found.begin, found.end)
     for offset in offsets:
-        yield Example(kind, partition, offset, None, at_ms, f"in {topic}: the record {why}")
+        yield Example(kind, partition, offset, None, at_ms, f"the record {why}", topic=topic)
 
 
 def _hanging(piece: Piece) -> Example:
@@ -273,7 +273,7 @@ def _moved(kind: str, step: Step, why: str) -> Example:
     topic, partition = step.source
     by = f"; {named(step.transaction)}" if step.transaction else ""
     group = f"group {step.group!r}, offset {step.at} of partition {step.log[1]} of {OFFSETS}"
-    return Example(kind, partition, min(offsets), None, step.at_ms, f"in {topic}: the position {why} ({group}{by})")
+    return Example(kind, partition, min(offsets), None, step.at_ms, f"the position {why} ({group}{by})", topic=topic)
 
 
 def _output(kind: str, one: Transaction, why: str) -> Example:
@@ -284,4 +284,4 @@ def _output(kind: str, one: Transaction, why: str) -> Example:
 def _placed(kind: str, piece: Piece, detail: str) -> Example:
     topic, partition = piece.log
     offset = piece.first if piece.records else piece.marker
-    return Example(kind, partition, offset, None, piece.at_ms, f"in {topic}: {detail}")
+    return Example(kind, partition, offset, None, piece.at_ms, detail, topic=topic)

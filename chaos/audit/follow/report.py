@@ -348,7 +348,7 @@ def _examples(now: Moment, anomalies: Collection[str]) -> Iterator[Example]:
     for one in sorted(now.follow.examples, key=lambda one: (one.partition, one.offset)):
         if one.anomaly in anomalies:
             topic, partition = now.place("sink", one.partition)
-            yield Example(one.anomaly, partition, one.offset, _id(one.identity), None, f"in {topic}: {one.detail}")
+            yield Example(one.anomaly, partition, one.offset, _id(one.identity), None, one.detail, topic=topic)
 
 
 def _missing(now: Moment) -> Iterator[Example]:

@@ -283,8 +283,8 @@ def test_records_that_retention_removed():
 
     assert (follow.counts.skipped_sink, verdicts(follow)["gaps"]) == (47, "UNKNOWN")
     notes = {one.verifier: one.note for one in report.findings(moment(follow))}
-    assert "; 47 offsets of partition 0 of squares were removed: the answer to what is called a gap" in notes["gaps"]
-    assert "; 39 offsets of partition 0 of orders were removed: a row that is called unexpected may" in notes["values"]
+    assert "; 47 offsets of partition 0 of squares were removed: the answer to what is called a gap" in str(notes["gaps"])
+    assert "; 39 offsets of partition 0 of orders were removed: a row that is called unexpected may" in str(notes["values"])
     assert notes["duplicates"] == "not all of the logs was read"
 
 
@@ -431,9 +431,9 @@ def test_the_findings():
         "values": ("INVALID", 2),
     }
     (gap,) = found["gaps"].examples
-    assert (gap.id, gap.detail) == ("k1", "its record is at partition 1 offset 1 of orders, and was read 60 s before")
+    assert (gap.id, gap.words) == ("k1", "its record is at partition 1 offset 1 of orders, and was read 60 s before")
     (duplicate,) = found["duplicates"].examples
-    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.detail) == (
+    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.words) == (
         *("k0", 1, 1),
         "in squares: a row like it was there before",
     )
@@ -648,7 +648,9 @@ def test_a_value_of_which_the_model_says_nothing(value):
     follow.settle(follow.mark(), 0)
 
     assert verdicts(follow) == {"duplicates": "UNKNOWN", "gaps": "UNKNOWN", "ordering": "VALID", "values": "UNKNOWN"}
-    assert "2 records of the source have a value of which the model says nothing" in report.findings(moment(follow))[1].note
+    assert "2 records of the source have a value of which the model says nothing" in str(
+        report.findings(moment(follow))[1].note
+    )
     assert wanted(None) is None  # a tombstone for a tombstone
 
 

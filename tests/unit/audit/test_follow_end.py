@@ -351,7 +351,7 @@ def test_a_state_that_began_now_began_within(monkeypatch, tmp_path):
     found = world.followed()
 
     assert found["values"][:2] == ("UNKNOWN", 0)
-    assert "1 rows are taken to answer records from before the begin, and were not compared" in world.found["values"].note
+    assert "1 rows are taken to answer records from before the begin, and were not compared" in str(world.found["values"].note)
 
 
 def test_a_follower_that_begins_at_the_ends(world):

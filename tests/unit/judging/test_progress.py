@@ -99,7 +99,7 @@ def test_a_recovery_may_take_as_long_as_declared(slo_s, verdict):
 
     assert finding.verdict is verdict
     assert finding.counts == {"slow recovery": int(verdict is Verdict.INVALID), "no recovery": 0, "blocked": 0}
-    assert [example.detail for example in finding.examples] == (
+    assert [example.words for example in finding.examples] == (
         ["kill: recovery took 8.0 s, 7.9 s are allowed"] if finding.count else []
     )
 
@@ -112,7 +112,7 @@ def test_an_output_that_never_grows_again_has_not_recovered():
     )
 
     assert (halted.verdict, halted.counts["no recovery"]) == (Verdict.INVALID, 1)
-    assert halted.examples[0].detail == "kill: the output never grew again after 20 of 100 records"
+    assert halted.examples[0].words == "kill: the output never grew again after 20 of 100 records"
     assert through.verdict is Verdict.VALID
 
 
@@ -134,7 +134,7 @@ def test_an_output_that_stops_again_for_ever_has_not_recovered():
     finding = progress.check(history(*lines, (400, "begin", "judge")), 45, TOTAL, "sink")
 
     assert (finding.verdict, dict(finding.counts)) == (Verdict.INVALID, {"slow recovery": 0, "no recovery": 1, "blocked": 0})
-    assert finding.examples[0].detail == "the output stopped after 21 of 100 records, and stood still for 297.0 s until the end"
+    assert finding.examples[0].words == "the output stopped after 21 of 100 records, and stood still for 297.0 s until the end"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_readers_may_be_blocked_for_as_long_as_declared(slo_s, verdict):
 
     assert (finding.verdict, finding.counts["blocked"]) == (verdict, int(verdict is Verdict.INVALID))
     text = "for 5.0 s readers of partition 1 got nothing from offset 20 on because of an open transaction; "
-    assert [(example.detail, example.timestamp_ms) for example in finding.examples] == [(f"{text}4.9 s are allowed", 3000)] * (
+    assert [(example.words, example.timestamp_ms) for example in finding.examples] == [(f"{text}4.9 s are allowed", 3000)] * (
         finding.count
     )
 
