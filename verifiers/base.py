@@ -147,7 +147,8 @@ class Example:
         partition: of the observed log (or the one it should be in; below 0 if that is not known), offset: there (None if it
             is absent).
         id: the record's id, or its key where rows are not integers (`Evidence.answers`); None when the key is not an id.
-        timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
+        timestamp_ms: of the observed record, milliseconds since the epoch. Of one that is lost, when a position past its input
+            was committed first; None if that is not known.
         detail: the rest, e.g. ``also at offset 17``: a `Detail` with the facts that stand in it, or plain words without any.
         since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.
         place: where it is in a table, in words; "" in a log, whose partition and offset say it.

@@ -111,7 +111,7 @@ class Detail:
     def __add__(self, more: "Detail") -> "Detail":
         return Detail(self.template + more.template, {**self.facts, **more.facts})
 
-    def all(self, kind: type[R]) -> Iterator[R]:
+    def of_kind(self, kind: type[R]) -> Iterator[R]:
         """The facts of a kind, also those within others."""
         found: list[R] = []
 
@@ -119,19 +119,19 @@ class Detail:
             found.append(one)
             return one
 
-        self.known(kind, note)
+        self.replaced(kind, note)
         return iter(found)
 
-    def known(self, kind: type[R], better: Callable[[R], R]) -> "Detail":
+    def replaced(self, kind: type[R], by: Callable[[R], R]) -> "Detail":
         """The same, with facts of a kind replaced by those that say more."""
 
         def one(fact: Fact) -> Fact:
             if isinstance(fact, kind):
-                return better(fact)
+                return by(fact)
             if isinstance(fact, Detail):
-                return fact.known(kind, better)
+                return fact.replaced(kind, by)
             if isinstance(fact, Place) and isinstance(fact.partition, kind):
-                return replace(fact, partition=cast("Partition", better(fact.partition)))
+                return replace(fact, partition=cast("Partition", by(fact.partition)))
             return fact
 
         facts = {name: tuple(map(one, fact)) if isinstance(fact, tuple) else one(fact) for name, fact in self.facts.items()}
@@ -143,16 +143,13 @@ def joined(parts: Iterable[Said], by: str = "; ") -> Said:
     told = [part for part in parts if part]
     if not any(isinstance(part, Detail) for part in told):
         return by.join(map(str, told))
-    return told[0] if len(told) == 1 else Detail(by.join(f"{{{place}}}" for place in range(len(told))), dict(_numbered(told)))
+    facts = {f"part_{number}": part for number, part in enumerate(told)}
+    return told[0] if len(told) == 1 else Detail(by.join(f"{{{name}}}" for name in facts), facts)
 
 
-def _numbered(parts: Iterable[Said]) -> Iterator[tuple[str, Said]]:
-    return ((str(place), part) for place, part in enumerate(parts))
-
-
-def known(said: Said, kind: type[R], better: Callable[[R], R]) -> Said:
-    """`Detail.known`; plain words stay."""
-    return said.known(kind, better) if isinstance(said, Detail) else said
+def replaced(said: Said, kind: type[R], by: Callable[[R], R]) -> Said:
+    """`Detail.replaced`; plain words stay."""
+    return said.replaced(kind, by) if isinstance(said, Detail) else said
 
 
 def _words(fact: Facts) -> str:

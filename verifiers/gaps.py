@@ -10,17 +10,22 @@
 There are no positions in the loader's ledger: what was acknowledged and is not in the source is lost. A pipeline that never
 committed a position in a partition stands at its begin: nothing of that partition is lost yet.
 
+Of a lost row it is told when a position past its input was committed first, where that was seen: from then on nobody writes
+it any more.
+
 Easily confused with a gap: a hole in the *offsets*. Transaction markers and aborted records take offsets that no reader sees,
 so offsets say nothing; only ids do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from verifiers import arrow
 from verifiers.base import ANY_LOG, NO_PLACE, NO_VIEW, Evidence, Example, Finding
-from verifiers.details import Detail, Partition, Place, Said
+from verifiers.details import Detail, Facts, Partition, Place, Said, joined
 from verifiers.findings import by_partition, decoded, first, hidden, kinds, rule
 
 KINDS = ("lost", "pending", "recovered", "absent")
@@ -48,8 +53,11 @@ class Gaps:
         lost, pending = counts["lost"], counts["pending"]
         checked = proved + found.get("there", 0) + lost + pending
         missing = judged.where("kind IN ('lost', 'pending')")
-        examples = tuple(_example(row) for row in first(missing, lost + pending, by=("partition", "position", "id")))
-        verdict, note = rule(evidence, lost, checked, "" if evidence.ended else _undecided(pending))
+        shown = first(missing, lost + pending, by=("partition", "position", "id"))
+        passed = _passed(evidence, shown if lost else ())
+        examples = tuple(_example(row, passed.get((row["partition"], row["position"]))) for row in shown)
+        verdict, doubts = rule(evidence, lost, checked, "" if evidence.ended else _undecided(pending))
+        note = joined((doubts, _ranges(judged) if lost > 1 else ""))
         return Finding(self.name, evidence.subject, verdict, lost, checked, counts, examples, note)
 
 
@@ -76,13 +84,44 @@ def _undecided(pending: int) -> str:
     return f"pending, no committed position is past their input, or they may be hidden: {pending}" if pending else ""
 
 
-def _example(row: Row) -> Example:
+def _passed(evidence: Evidence, missing: Sequence[Row]) -> Mapping[tuple[int, int], int]:
+    """Partition and offset of inputs -> when a position past them was committed first; none where no view tells it."""
+    view = evidence.commits if evidence.reached is None else evidence.reached
+    places = ((row["partition"], row["position"]) for row in missing if row["kind"] == "lost")
+    lost = [place for place in places if place[1] not in (None, NO_PLACE)]
+    if view is None or not lost:
+        return {}
+    inputs = arrow.made(view.sparkSession, lost, {"partition": "int", "input": "bigint"})
+    past = view.where("committed_at_ms >= 0").join(inputs, "partition").where("position > input")
+    rows = past.groupBy("partition", "input").agg(F.min("committed_at_ms").alias("at_ms")).collect()
+    return {(row["partition"], row["input"]): row["at_ms"] for row in rows}
+
+
+def _ranges(judged: DataFrame) -> Said:
+    """``lost: source partition 0 has 32 between offsets 8 and 210; …``, by their inputs; empty where no place is known."""
+    places = judged.where("kind = 'lost' AND position >= 0").groupBy("partition")
+    rows = places.agg(F.count("*").alias("lost"), F.min("position").alias("low"), F.max("position").alias("high")).collect()
+    told = tuple(map(_range, sorted(rows)))
+    return Detail("lost: {told}", {"told": told}) if told else ""
+
+
+def _range(row: Row) -> Detail:
+    count, low, high = row["lost"], row["low"], row["high"]
+    where = "at offset {low}" if low == high else "at offsets {low} to {high}"
+    if high - low >= count:
+        where = "between offsets {low} and {high}"
+    facts: Mapping[str, Facts] = {"partition": Partition(row["partition"], "source"), "count": count, "low": low, "high": high}
+    return Detail(f"{{partition}} has {{count}} {where}", facts)
+
+
+def _example(row: Row, passed_ms: int | None) -> Example:
     input_ = Place(row["position"], Partition(row["partition"], "source"))
-    place = Detail("its input is at {input}", {"input": input_})
+    then = "" if passed_ms is None else "; a position past it was committed then"
+    place = Detail(f"its input is at {{input}}{then}", {"input": input_})
     without: Mapping[int | None, Said] = {
         None: "its write was acknowledged",
         NO_PLACE: "no one record of the source demands it, but all together",
     }
     detail = without.get(row["position"], place)
     home = NO_PLACE if row["position"] == NO_PLACE else row["partition"]
-    return Example(row["kind"], home, None, row["id"], None, detail)
+    return Example(row["kind"], home, None, row["id"], passed_ms, detail)

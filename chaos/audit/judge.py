@@ -39,7 +39,7 @@ from chaos.audit.logs import OWN, Fixed, Logs
 from chaos.matching import row_ids
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
-from verifiers.details import Detail, Partition, joined, known
+from verifiers.details import Detail, Partition, joined, replaced
 from verifiers.duplicates import Duplicates
 from verifiers.findings import by_partition, first, kinds, open_transaction, rule
 from verifiers.gaps import Gaps
@@ -206,7 +206,7 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared
         compared: what else was left out, because of retention; None where nothing was.
     """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
-    hidden = known(hidden, Partition, partial(_of_topic, logs.fixed, "source"))
+    hidden = replaced(hidden, Partition, partial(_of_topic, logs.fixed, "source"))
     sides = frozenset[str]() if compared is None else compared.sides
     excuses = {kind: why for kind, why in _excuses(finding.verifier, logs, sides).items() if why and finding.counts.get(kind)}
     certain = finding.count - sum(finding.counts[kind] for kind in excuses)
@@ -313,7 +313,7 @@ def _with_topics(finding: Finding, fixed: Fixed, *, anywhere: bool) -> Finding:
     examples = tuple(
         _with_topic(one, fixed, "source" if anywhere and one.offset is None else "sink") for one in finding.examples
     )
-    return replace(finding, examples=examples, note=known(finding.note, Partition, partial(_of_topic, fixed, "sink")))
+    return replace(finding, examples=examples, note=replaced(finding.note, Partition, partial(_of_topic, fixed, "sink")))
 
 
 def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
@@ -323,7 +323,7 @@ def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
         return one
     topic, partition = place
     return replace(
-        one, partition=partition, detail=known(one.detail, Partition, partial(_of_topic, fixed, "sink")), topic=topic
+        one, partition=partition, detail=replaced(one.detail, Partition, partial(_of_topic, fixed, "sink")), topic=topic
     )
 
 

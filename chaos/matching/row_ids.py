@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.matching import answers
 from verifiers.base import NO_PLACE, Bounds, Evidence, Example, Finding
-from verifiers.details import Detail, Key, Place, R, Record, joined, known
+from verifiers.details import Detail, Key, Place, R, Record, joined, replaced
 from verifiers.findings import at
 from verifiers.ordering import Ordering
 
@@ -345,7 +345,7 @@ def _placed(examples: Sequence[Example], places: DataFrame) -> tuple[Example, ..
 
     def placed(one: Example) -> Example:
         place = there.get(one.offset, "") if one.offset is not None else "not in the table"
-        return replace(one, detail=known(one.detail, Place, in_table), place=place)
+        return replace(one, detail=replaced(one.detail, Place, in_table), place=place)
 
     return tuple(map(placed, examples))
 
@@ -370,7 +370,7 @@ def with_keys(one: Example, keys: Mapping[int, str]) -> Example:
     def key(found: Key) -> Key:
         return found if found.text is None else Key(keys.get(int(found.text), found.text))
 
-    detail = known(known(one.detail, Record, record), Key, key)
+    detail = replaced(replaced(one.detail, Record, record), Key, key)
     return replace(one, id=keys.get(one.id) if isinstance(one.id, int) else None, detail=detail)
 
 
@@ -382,7 +382,7 @@ def ids_in(examples: Sequence[Example]) -> frozenset[int]:
 
 
 def _facts(one: Example, kind: type[R]) -> Iterator[R]:
-    return one.detail.all(kind) if isinstance(one.detail, Detail) else iter(())
+    return one.detail.of_kind(kind) if isinstance(one.detail, Detail) else iter(())
 
 
 def _with_keys_there(examples: Sequence[Example], observed: DataFrame) -> tuple[Example, ...]:

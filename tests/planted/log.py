@@ -333,8 +333,9 @@ Judge = Callable[[str, Log], Finding]
 
 
 def in_words(finding: Finding) -> Finding:
-    """The finding with the details of its examples in words."""
-    return replace(finding, examples=tuple(replace(one, detail=str(one.detail)) for one in finding.examples))
+    """The finding with its note and the details of its examples in words."""
+    examples = tuple(replace(one, detail=str(one.detail)) for one in finding.examples)
+    return replace(finding, examples=examples, note=str(finding.note))
 
 
 def clean(records: int = 24, partitions: int = 3) -> Log:

@@ -1,7 +1,11 @@
-import pytest
+from dataclasses import replace
 
-from tests.planted.log import Judge, clean, ledger
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.planted.log import Judge, clean, in_words, ledger
 from verifiers.base import NO_PLACE, Example, Finding, Verdict
+from verifiers.gaps import Gaps
 
 NONE = {"lost": 0, "pending": 0, "recovered": 0, "absent": 0}
 
@@ -17,10 +21,15 @@ def test_a_record_that_will_never_come(judge: Judge) -> None:
 
 def test_first_last_and_beside_a_marker(judge: Judge) -> None:
     """First and last of the log, and both neighbours of a marker, which make no hole in the numbers but in the offsets."""
-    finding = judge("gaps", clean().without(0, 23, 10, 13))
+    finding = judge("gaps", clean().without(0, 9, 23, 10, 13))
 
-    assert finding.counts == NONE | {"lost": 4}
-    assert [(one.partition, one.id) for one in finding.examples] == [(0, 0), (1, 10), (1, 13), (2, 23)]
+    assert finding.counts == NONE | {"lost": 5}
+    ranges = (
+        "source partition 0 has 2 between offsets 0 and 3, source partition 1 has 2 at offsets 3 to 4, "
+        "source partition 2 has 1 at offset 7"
+    )
+    assert finding.note == f"lost: {ranges}"
+    assert [(one.partition, one.id) for one in finding.examples] == [(0, 0), (0, 9), (1, 10), (1, 13), (2, 23)]
 
 
 def test_more_than_can_be_shown(judge: Judge) -> None:
@@ -35,7 +44,31 @@ def test_an_empty_log(judge: Judge) -> None:
     """Nothing was observed, but something was demanded: all of it is lost, and the run is not vacuous."""
     finding = judge("gaps", clean().without(*range(24)))
 
-    assert (finding.verdict, finding.count, finding.checked, finding.note) == (Verdict.INVALID, 24, 24, "")
+    assert (finding.verdict, finding.count, finding.checked) == (Verdict.INVALID, 24, 24)
+    assert finding.note == f"lost: {', '.join(f'source partition {home} has 8 at offsets 0 to 7' for home in range(3))}"
+
+
+@pytest.mark.parametrize(
+    ("reached", "passed_ms"),
+    [
+        ([(0, 3, 100, -1), (0, 5, 200, -1), (0, 8, 300, -1), (1, 9, 50, -1)], 200),
+        ([(0, 8, 300, 7), (0, 2, 400, -1), (0, 8, 500, 7)], 300),
+        ([(1, 9, 50, -1)], None),
+        (None, None),
+    ],
+)
+def test_when_a_position_past_its_input_was_committed(
+    spark: SparkSession, reached: list[tuple[int, int, int, int]] | None, passed_ms: int | None
+) -> None:
+    """The first one past offset 3, of its own partition; not known where nobody saw the positions."""
+    log = replace(clean().without(9), reached=None if reached is None else tuple(reached))
+
+    finding = in_words(Gaps().check(log.evidence(spark, () if reached is None else ("reached",))))
+
+    then = "; a position past it was committed then" if passed_ms else ""
+    detail = f"its input is at source partition 0 offset 3{then}"
+    assert (finding.count, finding.note) == (1, "")
+    assert finding.examples == (Example("lost", 0, None, 9, passed_ms, detail),)
 
 
 @pytest.mark.parametrize(("position", "verdict", "kind"), [(3, Verdict.UNKNOWN, "pending"), (4, Verdict.INVALID, "lost")])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from verifiers.base import Example
-from verifiers.details import Detail, Key, Partition, Place, Producer, Record
+from verifiers.details import Detail, Key, Partition, Place, Producer, Record, joined, replaced
 
 TWICE = Detail(
     "also at {others}; cause: replay ({again} as well)",
@@ -42,11 +42,22 @@ def test_whoever_knows_more_of_a_fact_says_so() -> None:
     def topic(one: Partition) -> Partition:
         return replace(one, topic="orders")
 
-    known = TWICE.known(Partition, topic).known(Record, lambda one: replace(one, keys=("ann", "eve")))
+    known = TWICE.replaced(Partition, topic).replaced(Record, lambda one: replace(one, keys=("ann", "eve")))
 
     assert str(known) == "also at offset 17, partition 2 of orders offset 4; cause: replay (key ann and eve as well)"
-    assert [one.number for one in TWICE.all(Partition)] == [2]
-    assert list(TWICE.all(Key)) == []
+    assert [one.number for one in TWICE.of_kind(Partition)] == [2]
+    assert list(TWICE.of_kind(Key)) == []
+
+
+def test_what_is_said_is_joined() -> None:
+    """What is empty is left out; facts stay facts, also where they are joined again."""
+    both = joined(("", "it recurs {at}", Detail("in {where}", {"where": Partition(2)})))
+
+    assert str(joined(("first", both))) == "first; it recurs {at}; in partition 2"
+    assert str(replaced(both, Partition, lambda one: replace(one, topic="t"))) == "it recurs {at}; in partition 2 of t"
+    assert joined(("", "one", "two")) == "one; two"
+    assert joined(("", Detail("alone"))) == Detail("alone")
+    assert joined(("", Detail(""))) == ""
 
 
 def test_an_example_is_written_with_words_and_facts() -> None:
