@@ -91,7 +91,7 @@ def test_several_topics(audited):
     findings = audited(sink[:-1], both, change=lambda fixed: replace(fixed, numbers=numbers))
     assert verdicts(findings) == {"gaps": ("INVALID", 1)}
     (lost,) = findings["gaps"].examples
-    assert (lost.id, lost.partition, lost.detail) == ("c-4", 0, "in y: its input is at partition 0 of b offset 29")
+    assert (lost.id, lost.partition, lost.words) == ("c-4", 0, "in y: its input is at partition 0 of b offset 29")
 
 
 def test_a_pipeline_that_is_at_work(audited):

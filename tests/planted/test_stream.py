@@ -76,7 +76,7 @@ def test_a_batch_that_is_written_again_is_told_at_once(spark: SparkSession, limi
     ]
     duplicate, inversion = (finding.examples[0] for finding in after)
     assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.words) == (9, 0, 12, "also at partition 0 offset 3")
-    assert (inversion.id, inversion.offset, inversion.detail) == (9, 12, "4 too late: id 21 precedes it in this partition")
+    assert (inversion.id, inversion.offset, inversion.words) == (9, 12, "4 too late: id 21 precedes it in this partition")
 
 
 def test_what_is_told(spark: SparkSession) -> None:
