@@ -9,6 +9,7 @@ from chaos.grammar.base import Declared
 from chaos.scenario.pipelines import KINDS
 from chaos.scenario.texts import ProjectPath, Template, Text, below, paths_of, texts_of
 from chaos.subject.placeholders import RESERVED
+from tests import deployed
 
 
 class Inner(Declared):
@@ -58,3 +59,11 @@ def test_what_is_not_there_stays_so(tmp_path: Path) -> None:
 def test_no_topic_is_called_as_a_placeholder_of_a_pipeline() -> None:
     """Of whatever kind."""
     assert {name for kind in KINDS.values() for name in kind.PLACEHOLDERS} == RESERVED
+
+
+def test_the_folder_may_stand_in_the_names_of_a_group_and_of_transactions(tmp_path: Path) -> None:
+    """As in every other text of a command."""
+    ids = ("{project}-{partition}",)
+    command = deployed.command(("run",), "{project}-group", transactional_ids=ids).declared.below(tmp_path)
+
+    assert (command.group, command.transactional_ids) == (f"{tmp_path}-group", (f"{tmp_path}-{{partition}}",))
