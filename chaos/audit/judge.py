@@ -31,7 +31,6 @@ from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import expired
 from chaos.audit.expired import Compared
@@ -65,8 +64,6 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     asked, found = (asked, _of_model(logs, asked)) if asked.by_model else _verified(logs, asked, limits)
     evidence = asked.evidence
     found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
-    if not asked.by_model:
-        found = tuple(_with_doubles(one, logs.source) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, Offsets().check(once, asked.proved))
@@ -164,18 +161,6 @@ def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
         f"partitions, the sink {sink}): if the pipeline chooses partitions itself, audit with --routing any"
     )
     return replace(finding, note=joined((finding.note, hint)))
-
-
-def _with_doubles(finding: Finding, source: DataFrame) -> Finding:
-    """The finding about duplicates, with how many records of the source are there again: a copy of them is no duplicate."""
-    if finding.verifier != "duplicates":
-        return finding
-    whole = F.xxhash64(F.col("key").isNull(), "key", "value")
-    again = source.groupBy(whole).count().agg(F.sum(F.col("count") - 1)).first()
-    if again is None or not again[0]:
-        return finding
-    doubles = f"{again[0]} records of the source have the key and the value of another one; a row is demanded for each"
-    return replace(finding, note=joined((finding.note, doubles)))
 
 
 # the uncommitted view ------------------------------------------------------------------------------------------------------

@@ -56,20 +56,6 @@ def by(rows, name):
     return [(partition, offset, f"{name}{key}", value) for partition, offset, key, value in rows]
 
 
-@pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
-def test_a_copy_of_a_source_that_holds_doubles(audited, identity):
-    """It is a copy, and what is double in the source is said: equal keys and values, wherever they are."""
-    rows = [(0, 0, "3", "5"), (0, 1, "3", "5"), (1, 0, "3", "5"), (1, 1, "4", "5"), (0, 2, "5", "4")]
-
-    findings = audited(rows, rows, "identity", identity)
-
-    assert {name: one.verdict for name, one in findings.items()} == dict.fromkeys(findings, Verdict.VALID)
-    why = "2 records of the source have the key and the value of another one; a row is demanded for each"
-    assert str(findings["duplicates"].note) == why
-    once = [(0, 0, "3", "5"), (1, 0, "4", "5")]
-    assert audited(once, once, "identity", identity)["duplicates"].note == ""
-
-
 def test_a_clean_sink(audited):
     """All is as it must be, and nothing is left out."""
     found = audited(SOURCE, SINK)

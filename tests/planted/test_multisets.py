@@ -360,10 +360,7 @@ def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombs
     absent = f"the sink is compacted: {missing} rows that are not there may have been removed"
     both = "; the source is compacted, the sink is compacted, and both have holes: what was removed from both was not compared"
     more = both if len(sides) > 1 else ""
-    again = len(source) - len({row[2:] for row in source})
-    doubles = f"{again} records of the source have the key and the value of another one; a row is demanded for each"
-    assert str(found["values"].note) == (unjudged + more if left else "")
-    assert str(found["duplicates"].note) == (f"{doubles}; {unjudged}{more}" if left else doubles)
+    assert (found["values"].note, found["duplicates"].note) == ((unjudged + more,) * 2 if left else ("", ""))
     assert (found["gaps"].note, found["gaps"].counts["absent"]) == (absent + more if missing else "", missing)
     undecided = {"values": left, "duplicates": left, "gaps": missing, "ordering": 0}
     assert {name: one.verdict for name, one in found.items()} == {
