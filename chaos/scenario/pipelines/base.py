@@ -1,20 +1,17 @@
 """What the framework asks of every kind of pipeline, and what a run adds to its declaration."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, StringConstraints
 
-from chaos.grammar.base import Declared, Location, Problem, WrongValueError, shown, within
+from chaos.grammar.base import Declared, Location, Problem
 from chaos.grammar.units import text_of_setting
 from chaos.install.artifacts import Parts
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import texts
-from chaos.scenario.expected import Expected, ExpectedRows
-from chaos.scenario.rows import not_a_folder
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import of_topics
 from chaos.subject.tables import Table
@@ -160,28 +157,5 @@ class Kind(Declared):
 # types of keys that several kinds have --------------------------------------------------------------------------------------
 
 
-def _package(coordinates: str) -> str:
-    if len([part for part in coordinates.split(":") if part]) != len(("group", "artifact", "version")) or " " in coordinates:
-        example = "group:artifact:version, e.g. org.apache.spark:spark-avro_2.13:4.2.0"
-        raise WrongValueError("not-a-package", f"{shown(coordinates)} does not name a package; write {example}")
-    return coordinates
-
-
-Package = Annotated[str, AfterValidator(_package)]
 Setting = Annotated[str, BeforeValidator(text_of_setting)]
 Word = Annotated[str, StringConstraints(min_length=1)]
-Model = Literal["identity", "square"]
-Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
-Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
-
-
-def parts_missing(runs_in: str, expected: Expected | None, folder: Path) -> Iterator[Problem]:
-    """A working directory, and files of what is expected, that are not there."""
-    if runs_in and not _is_folder(str(folder / runs_in)):
-        yield ("working_directory",), not_a_folder(runs_in, folder)
-    if isinstance(expected, ExpectedRows):
-        yield from within(("expected",), expected.missing(folder))
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises OSError for a path that is too long

@@ -14,24 +14,23 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from chaos.grammar.base import WrongValueError
-from chaos.scenario.pipelines.base import Package, Site, Tools, Word
+from chaos.scenario.pipelines.base import Site, Tools, Word
 from chaos.scenario.pipelines.in_group import ProgramInGroup
-from chaos.scenario.texts import ProjectPath, Template
+from chaos.scenario.pipelines.program import OnThisMachine
+from chaos.scenario.texts import Template
 from chaos.subject import clients
 from chaos.subject.base import Command, Topics
 from chaos.subject.placeholders import names_in, of_topics, substituted
 from chaos.subject.supervisor import supervised
 
 
-class CommandPipeline(ProgramInGroup):
+class CommandPipeline(ProgramInGroup, OnThisMachine):
     """Any command that reads topics and writes one, in any language.
 
     Attributes:
         run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
         repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
             their start.
-        working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
-            run.
         packages: what it needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
             before the run. ``{packages}`` is their class path.
     """
@@ -44,8 +43,6 @@ class CommandPipeline(ProgramInGroup):
     kind: Literal["command"]
     run: Annotated[tuple[Annotated[Word, Template()], ...], Field(min_length=1)]
     repeat: Annotated[bool, Field(strict=True)] = False
-    working_directory: Annotated[Word, ProjectPath()] | None = None
-    packages: tuple[Package, ...] = ()
 
     @model_validator(mode="after")
     def _packages_are_used(self) -> Self:
@@ -61,14 +58,6 @@ class CommandPipeline(ProgramInGroup):
                 "packages are a class path, and nothing here names it; write {packages} where it is needed",
             )
         return self
-
-    @property
-    def wanted_packages(self) -> tuple[str, ...]:
-        return self.packages
-
-    @property
-    def runs_in(self) -> str:
-        return self.working_directory or ""
 
     def names(self, tools: Tools, topics: Topics) -> dict[str, str]:
         packages = ":".join(tools.packages)

@@ -29,12 +29,10 @@ from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueE
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
 from chaos.scenario import sinks
-from chaos.scenario.expected import Expected, HowManyRows
-from chaos.scenario.pipelines.base import Delivery, Kind, Model, Package, Restarts, Setting, Site, Word, parts_missing
-from chaos.scenario.rows import Written
+from chaos.scenario.pipelines.base import Setting, Site, Word
+from chaos.scenario.pipelines.program import OnThisMachine
 from chaos.scenario.sinks import Sink
 from chaos.scenario.texts import ProjectPath, Template
-from chaos.scenario.topics import Reads
 from chaos.subject import clients
 from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command
 from chaos.subject.checkpoint import checkpointed, of_query
@@ -73,18 +71,14 @@ def _positions(value: Any) -> Any:
     raise WrongValueError("not-positions", f"{shown(value)} is not a place of positions; {known}")
 
 
-class SparkSubmitPipeline(Kind):
+class SparkSubmitPipeline(OnThisMachine):
     """Any Spark job that reads topics and writes one, or a table, in Python or in a jar.
 
     Attributes:
-        kind: which kind of pipeline it is.
-        reads: topics; of several, the workload fills one or more, and the others stay empty.
         sink: where it writes: a topic, or a table.
         application: a Python script or a jar; the path begins at the folder of the scenarios file.
         positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or
             nowhere, ``none``.
-        delivery: what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most
-            once may commit a position before its rows are there (`precedence`).
         arguments: of the application; ``{checkpoint}`` must be among them, unless there are no positions.
         main_class: of a jar, which needs it.
         configuration: settings of Spark.
@@ -93,20 +87,11 @@ class SparkSubmitPipeline(Kind):
             before the run, and put into ``spark.jars``.
         working_directory: where the driver runs; the path begins at the folder of the scenarios file. The default is the folder
             of the run.
-        model: what it makes of a value, by name: the same, which is the default, or its square.
-        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
-            ``transactions``, where that is not said.
-        rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
-            asked too, also beside a model.
-        timers: true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions
-            may write rows without moving a position, and more rows than their records make.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
-        keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
             that is the coordinator of the id that was on the wire last.
         python_workers: true if the tasks of its sink run in Python workers, and commit there.
-        transactions: false if it uses none; then no fault may wait for their requests.
         restarts: how often a driver that ended with an error is started again.
     """
 
@@ -117,27 +102,15 @@ class SparkSubmitPipeline(Kind):
     client: ClassVar[str] = "spark"
 
     kind: Literal["spark_submit"]
-    reads: Reads
     sink: Sink
     application: Annotated[Word, ProjectPath()]
     positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
-    delivery: Delivery = "exactly_once"
     arguments: tuple[Annotated[str, Template()], ...]
     main_class: str = ""
     configuration: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
     environment: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
-    packages: tuple[Package, ...] = ()
-    working_directory: Annotated[Word, ProjectPath()] | None = None
-    model: Model | None = None
-    expected: Expected | None = None
-    rows_per_record: HowManyRows | None = None
-    timers: Annotated[bool, Field(strict=True)] = False
-    identity: Written | None = None
-    keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[Annotated[Word, Template((*OF_NAMES, "partition"))], ...] = ()
     python_workers: Annotated[bool, Field(strict=True)] = False
-    transactions: Annotated[bool, Field(strict=True)] = True
-    restarts: Restarts = 3
 
     @property
     def group(self) -> str:
@@ -154,14 +127,6 @@ class SparkSubmitPipeline(Kind):
     @property
     def has_positions(self) -> bool:
         return self.positions != "none"
-
-    @property
-    def wanted_packages(self) -> tuple[str, ...]:
-        return self.packages
-
-    @property
-    def runs_in(self) -> str:
-        return self.working_directory or ""
 
     @field_validator("arguments")
     @classmethod
@@ -188,7 +153,7 @@ class SparkSubmitPipeline(Kind):
         if not _is_file(str((folder / self.application).resolve())):
             text = f"{one_line(self.application)} is not a file; a path begins at the folder of this file, {folder.resolve()}"
             yield ("application",), Message("not-a-file", text)
-        yield from parts_missing(self.runs_in, self.expected, folder)
+        yield from super().missing(folder)
 
     def process(self, site: Site, instance: int) -> Command:  # noqa: ARG002 - there is one driver
         known = self._known(site)
