@@ -10,8 +10,8 @@
 There are no positions in the loader's ledger: what was acknowledged and is not in the source is lost. A pipeline that never
 committed a position in a partition stands at its begin: nothing of that partition is lost yet.
 
-Of a lost row it is told when a position past its input was committed first, where that was seen: from then on nobody writes
-it any more.
+An example of a lost row has the time when a position past its input was first committed, if that was seen: from then on
+nothing reads the input again, so nothing writes the row.
 
 Easily confused with a gap: a hole in the *offsets*. Transaction markers and aborted records take offsets that no reader sees,
 so offsets say nothing; only ids do.

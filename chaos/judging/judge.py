@@ -1,13 +1,13 @@
 """Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WrapSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 from pyspark.sql import SparkSession
 
 from chaos.common import files
@@ -46,20 +46,19 @@ def _verdict(name: object) -> Verdict:
 def _finding(value: Any) -> Any:
     if isinstance(value, Finding):
         return value
-    examples = [{"detail": one.get("said", one["detail"]), **_without(one, "said", "detail")} for one in value["examples"]]
+    examples = [_example(one) for one in value["examples"]]
     return {**value, "verdict": _verdict(value["verdict"]), "examples": examples}
 
 
-def _without(value: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: one for key, one in value.items() if key not in keys}
-
-
-def _finding_to_json(finding: Finding, serialize: Callable[[Finding], dict[str, Any]]) -> dict[str, Any]:
-    return serialize(finding) | finding.to_json()
+def _example(written: Mapping[str, Any]) -> dict[str, Any]:
+    """An example with the facts of its detail in place of the words, where they were written."""
+    fields = dict(written)
+    detail = fields.pop("said", fields["detail"])
+    return fields | {"detail": detail}
 
 
 NamedVerdict = Annotated[Verdict, BeforeValidator(_verdict), PlainSerializer(lambda verdict: verdict.name, return_type=str)]
-NamedFinding = Annotated[Finding, BeforeValidator(_finding), WrapSerializer(_finding_to_json)]
+NamedFinding = Annotated[Finding, BeforeValidator(_finding), PlainSerializer(Finding.to_json)]
 
 
 class FindingsFile(BaseModel):

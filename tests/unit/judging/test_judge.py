@@ -1,13 +1,15 @@
 """Which verifier is asked of which log, and how findings are kept."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import _applies, _certain, check, judge, load_findings
+from chaos.judging.judge import FindingsFile, _applies, _certain, check, judge, load_findings
 from chaos.scenario.verifiers import OF_LOGS
 from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.details import Detail, Key, Partition, Place, Producer, Record
 
 
 @pytest.mark.parametrize(
@@ -121,3 +123,26 @@ def test_what_it_may_answer(monkeypatch, answer):
     monkeypatch.setitem(OF_LOGS, "duplicates", SimpleNamespace(check=lambda _evidence: answer))
 
     assert check("duplicates", Evidence("sink", None, None, {})) is answer
+
+
+def test_findings_are_read_as_they_were_written(tmp_path):
+    """Facts stay facts, whatever they are, and so do the words of a note."""
+    detail = Detail(
+        "also at {others}; {again} by {writer}, which holds {holds}; {part}",
+        {
+            "others": (Place(17), Place(4, Partition(2, topic="orders"), name="file 1")),
+            "again": Record((9, 15), ("ann", "eve")),
+            "writer": Producer(7, 2),
+            "holds": Key(None),
+            "part": Detail("{count} in {source}", {"count": 3, "source": Partition(0, "source")}),
+        },
+    )
+    examples = (Example("duplicate", 0, 18, 9, None, detail, topic="orders"), Example("lost", 0, None, "k", 1, "plain"))
+    note = Detail("{partition} has {count}", {"partition": Partition(1), "count": 2})
+    written = Finding("duplicates", "sink", Verdict.INVALID, 1, 2, {"duplicate": 1}, examples, note)
+    (tmp_path / "findings.json").write_text(FindingsFile(findings=(written,)).model_dump_json(), encoding="utf-8")
+
+    (read,) = load_findings(tmp_path)
+
+    assert read == replace(written, note="partition 1 has 2")
+    assert [one.words for one in read.examples] == [one.words for one in examples]
