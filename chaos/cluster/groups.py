@@ -12,34 +12,29 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from chaos.subject import clients
+
 _REPARTITION, _CHANGELOG = "-repartition", "-changelog"
 _NOT_DESCRIBED = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION)
 
 
-def positions(
-    options: Mapping[str, str], group: str, topics: Mapping[str, int], within_s: float
-) -> Mapping[str, Mapping[int, int]]:
+def positions(observer: Consumer, topics: Mapping[str, int], within_s: float) -> Mapping[str, Mapping[int, int]]:
     """Topic -> partition -> the group's committed position; a commit under way is waited for (KIP-447).
 
     A consumer asks, which never joins. An AdminClient would not need the topics, but its `list_consumer_group_offsets` ends the
     process with a segmentation fault while the coordinator moves (librdkafka #5040, seen with 2.16.0).
 
     Args:
-        options: of the client; where the cluster is, among others.
+        observer: of the group (`chaos.subject.clients.observer`); it is closed.
         topics: name -> number of partitions.
 
     Raises:
         KafkaException: its coordinator does not answer now.
     """
     asked = [TopicPartition(topic, partition) for topic, count in topics.items() for partition in range(count)]
-    if not asked:
-        return {}
-    own = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}
     found: dict[str, dict[int, int]] = {}
-    with closing(Consumer({**options, **own})) as observer:
-        for one in observer.committed(asked, timeout=within_s):
-            if one.error is not None:
-                raise KafkaException(one.error)
+    with closing(observer):
+        for one in clients.checked(observer.committed(asked, timeout=within_s)) if asked else ():
             if one.offset >= 0:
                 found.setdefault(one.topic, {})[one.partition] = one.offset
     return found

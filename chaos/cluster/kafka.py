@@ -35,6 +35,7 @@ from chaos.cluster.committed import Commit, Reached
 from chaos.cluster.topics import LATEST, list_offsets, log_ends, topic_ids
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, ForeignNameError, InconclusiveError, InjectionError
+from chaos.subject import clients
 from verifiers.base import Bounds
 
 T = TypeVar("T")
@@ -293,7 +294,8 @@ class Kafka:
         topics = self._asked(lambda admin: admin.list_topics(timeout=_ASK_S).topics)
         ours = (name for name in topics if name.startswith(self.cluster.prefix) and name not in STATE_TOPICS)
         there = {name: len(topics[name].partitions) for name in ours}
-        known = groups.positions({**self.cluster.options, "bootstrap.servers": self.bootstrap}, group, there, _ASK_S)
+        observer = clients.observer({**self.cluster.options, "bootstrap.servers": self.bootstrap}, group)
+        known = groups.positions(observer, there, _ASK_S)
         members = self._asked(lambda admin: groups.assigned(admin, group, _ASK_S))
         names = (known.keys() | members | groups.repartitions(group, there)) & there.keys()
         return {name: (there[name], known.get(name, {})) for name in sorted(names)}

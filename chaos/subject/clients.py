@@ -52,11 +52,11 @@ def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
         DeadlineError: it does not come to know the topic.
     """
     start = [TopicPartition(one.name, partition, 0) for one in topics.sources for partition in range(one.partitions)]
-    with closing(_observer(endpoints, group)) as observer:
+    with closing(_of(endpoints, group)) as asking:
 
         def committed() -> bool:
             try:
-                _check(observer.commit(offsets=start, asynchronous=False))
+                checked(asking.commit(offsets=start, asynchronous=False))
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
@@ -74,8 +74,8 @@ def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, 
         KafkaException: the group's coordinator did not answer.
     """
     asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
-    with closing(_observer(endpoints, group)) as observer:
-        return known(observer.committed(asked, timeout=_WITHIN_S))
+    with closing(_of(endpoints, group)) as asking:
+        return known(asking.committed(asked, timeout=_WITHIN_S))
 
 
 def known(answered: list[TopicPartition]) -> Mapping[int, int]:
@@ -84,25 +84,39 @@ def known(answered: list[TopicPartition]) -> Mapping[int, int]:
     Raises:
         KafkaException: it has an error for one of them.
     """
-    _check(answered)
-    return {one.partition: one.offset for one in answered if one.offset >= 0}
+    return {one.partition: one.offset for one in checked(answered) if one.offset >= 0}
 
 
-def _check(answered: list[TopicPartition]) -> None:
+def checked(answered: list[TopicPartition]) -> list[TopicPartition]:
+    """The answer of a group, if it has no errors.
+
+    Raises:
+        KafkaException: it has an error for one of its partitions.
+    """
     for one in answered:
         if one.error is not None:
             raise KafkaException(one.error)
+    return answered
 
 
-def _observer(endpoints: Endpoints, group: str) -> Consumer:
-    """It never joins the group; read_committed makes the broker wait for a commit under way (require_stable, KIP-447)."""
+def observer(options: Mapping[str, str], group: str) -> Consumer:
+    """A consumer that asks about a group, and never joins it.
+
+    read_committed makes the broker wait for a commit under way (require_stable, KIP-447).
+
+    Args:
+        options: of a librdkafka client, its bootstrap servers among them.
+    """
     return Consumer(
         {
-            **endpoints.options,
-            "bootstrap.servers": endpoints.audit,
+            **options,
             "group.id": group,
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "log_level": 0,
         }
     )
+
+
+def _of(endpoints: Endpoints, group: str) -> Consumer:
+    return observer({**endpoints.options, "bootstrap.servers": endpoints.audit}, group)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from chaos.cluster import groups, kafka
+from chaos.cluster import kafka
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka
 from chaos.common.errors import InconclusiveError
+from chaos.subject import clients
 
 TOPICS = {"orders": 2, "app-sums-repartition": 3, "app-sums-changelog": 3, "apple-x-repartition": 1, "between": 1}
 
@@ -56,7 +57,7 @@ class Admin:
 @pytest.fixture
 def reads(monkeypatch):
     def ask(admin, prefix=""):
-        monkeypatch.setattr(groups, "Consumer", admin)
+        monkeypatch.setattr(clients, "Consumer", admin)
         asked = Kafka(Cluster({1: ("b", 1)}, prefix), Brokers(None))
         asked._admin = admin
         return asked.reads("app")

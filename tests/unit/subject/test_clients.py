@@ -146,7 +146,7 @@ UNKNOWN_TOPIC = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
 def seeded(monkeypatch, *answers):
     """The commits with which a group was seeded."""
     observer = FakeObserver(*answers)
-    monkeypatch.setattr(clients, "_observer", lambda _endpoints, _group: observer)
+    monkeypatch.setattr(clients, "observer", lambda _options, _group: observer)
     clients.seed(ENDPOINTS, "g", Topics("in", "out", 3))
     return observer.commits
 
