@@ -9,6 +9,7 @@ A record without a value is a position that was deleted, or expired. How records
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from itertools import chain
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -36,12 +37,13 @@ class Moved(NamedTuple):
     """A batch of positions that a transaction moved.
 
     Attributes:
-        ended_ms: when the marker was written that let them take effect, milliseconds since the epoch, by the broker's clock.
+        ended_ms: when the marker was written that let them take effect, milliseconds since the epoch, by the broker's clock;
+            None where there is no marker yet.
     """
 
     last_offset: int
     producer_id: int
-    ended_ms: int
+    ended_ms: int | None
 
 
 class Reached(NamedTuple):
@@ -57,7 +59,7 @@ _OUTSIDE = -1
 
 
 def in_transactions(batches: Iterable[Batch]) -> Mapping[int, Moved]:
-    """First offset -> what is known of it, of the batches of one partition whose transaction was committed."""
+    """First offset -> what is known of it, of the batches of one partition that are in a transaction which was not aborted."""
     moved: dict[int, Moved] = {}
     waiting: dict[int, list[Batch]] = {}
     for batch in batches:
@@ -67,11 +69,13 @@ def in_transactions(batches: Iterable[Batch]) -> Mapping[int, Moved]:
             ended = waiting.pop(batch.producer_id, [])
             if batch.control == "COMMIT":
                 moved |= {one.first_offset: Moved(one.last_offset, one.producer_id, batch.timestamp_ms) for one in ended}
-    return moved
+    return moved | {one.first_offset: Moved(one.last_offset, one.producer_id, None) for one in chain(*waiting.values())}
 
 
 def with_producers(commits: Iterable[Commit], moved: Mapping[int, Moved], first: int) -> Iterator[Reached]:
     """The positions that were not removed, each with the producer whose transaction moved it, and when it took effect.
+
+    Of one whose marker was not seen it is not known when: it is left out.
 
     Args:
         moved: as of `in_transactions`.
@@ -86,7 +90,7 @@ def with_producers(commits: Iterable[Commit], moved: Mapping[int, Moved], first:
         place = first + commit.partition, commit.position
         if by is None or commit.seq > by.last_offset:
             yield Reached(*place, commit.committed_at_ms, _OUTSIDE)
-        else:
+        elif by.ended_ms is not None:
             yield Reached(*place, by.ended_ms, by.producer_id)
 
 

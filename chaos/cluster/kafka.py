@@ -315,7 +315,8 @@ class Kafka:
         moved = committed.in_transactions(protocol.read_batches(self.bootstrap, name, read))
         first = 0
         for topic, partitions in topics:
-            yield from committed.with_producers(self.committed(group, topic), moved, first)
+            seen = (one for one in self.committed(group, topic) if one.seq < ends[number].hw)  # of the others no batch was read
+            yield from committed.with_producers(seen, moved, first)
             first += partitions
 
     def _owning(self, topic: str, name: str) -> tuple[str, int]:

@@ -22,13 +22,20 @@ def batch(first, producer, control=None, timestamp_ms=0, *, transactional=True):
 
 
 def test_positions_take_effect_with_the_marker_of_their_producer():
-    """Transactions of several producers overlap; what was aborted, or is open, moved nothing."""
+    """Transactions of several producers overlap. What was aborted moved nothing; of one that is open it is not known when."""
     batches = [
         *(batch(0, 7), batch(2, 8), batch(4, 7), batch(6, -1, transactional=False), batch(8, 9)),
         *(batch(10, 7, "COMMIT", 70), batch(12, 8, "ABORT", 80), batch(14, 8), batch(16, 8, "COMMIT", 90)),
     ]
 
-    assert in_transactions(batches) == {0: Moved(1, 7, 70), 4: Moved(5, 7, 70), 14: Moved(15, 8, 90)}
+    assert in_transactions(batches) == {0: Moved(1, 7, 70), 4: Moved(5, 7, 70), 14: Moved(15, 8, 90), 8: Moved(9, 9, None)}
+
+
+def test_a_position_whose_marker_was_not_seen_is_left_out():
+    """Others of the same group stay, also those that are outside of transactions."""
+    commits = [Commit(0, 8, 5, 99), Commit(0, 9, 6, 99), Commit(0, 10, 7, 100)]
+
+    assert list(with_producers(commits, {8: Moved(9, 9, None)}, 0)) == [Reached(0, 7, 100, -1)]
 
 
 def test_what_was_removed_is_no_position():
