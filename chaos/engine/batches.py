@@ -15,13 +15,20 @@ had counts only from when no transaction is open in it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
 
+from chaos.cluster.kafka import Kafka
+from chaos.engine.processes import RunProcesses
+from chaos.engine.run_plan import RunPlan
 from chaos.grammar.triggers import LAST, AtBatch
+from chaos.runtime.capabilities import Capability
+from chaos.subject.base import CHECKPOINT
 from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
+from chaos.subject.tables import Table
 from verifiers.base import Bounds
 
 _NOT_NOW = (KafkaException, OSError)  # a leader that does not answer; a fault that removes the checkpoint
@@ -46,6 +53,28 @@ class Job:
     sink_ends: Callable[[], Mapping[int, Bounds]]
     all_loaded: Callable[[], bool]
     beside: Mapping[str, Callable[[], Mapping[int, Bounds]]] = field(default_factory=dict)
+
+
+def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
+    """What triggers on batches look at; None when the pipeline is not a Spark job."""
+    if Capability.CHECKPOINT not in plan.scenario.pipeline.capabilities:
+        return None
+    table = plan.table
+    sink_ends = partial(kafka.offsets, *plan.topics.output) if table is None else partial(_versions, table)
+    return Job(
+        plan.folder / CHECKPOINT,
+        plan.topics.source,
+        partial(kafka.offsets, *plan.topics.input),
+        sink_ends,
+        lambda: processes.nothing_is_loaded,
+        {one.name: partial(kafka.offsets, *one) for one in plan.topics.inputs[1:]},
+    )
+
+
+def _versions(table: Table) -> Mapping[int, Bounds]:
+    """How often rows were added to a table, as if these were the offsets of a log."""
+    count = table.versions()
+    return {0: Bounds(0, count, count)}
 
 
 @dataclass(slots=True)

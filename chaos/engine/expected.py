@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common.errors import InconclusiveError
-from chaos.engine.phases import Load, RunPlan, write_down
+from chaos.engine.run_plan import Load, RunPlan
 from chaos.expectation.base import ModelError, nothing
 from chaos.expectation.model import Model, of_scenario
 from chaos.loader.declaration import FillSource
@@ -33,7 +33,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     model = _model(plan)
     if model is None:
         return plan
-    write_down(plan)
+    plan.write_down()
     session = spark()
     sources = {topic: nothing(session) for topic in plan.scenario.pipeline.reads}
     try:

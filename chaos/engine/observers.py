@@ -21,7 +21,7 @@ from chaos.common.errors import InconclusiveError
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.engine.counted import Counted
-from chaos.engine.lag import Positions, lag_beside
+from chaos.engine.ends import Positions, lag_beside
 from chaos.engine.triggers import refused
 from chaos.judging import landing
 from chaos.subject.base import Topic, numbered_through

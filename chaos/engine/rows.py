@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.engine.phases import RunPlan, write_down
+from chaos.engine.run_plan import RunPlan
 from chaos.loader import rows, sources
 from chaos.loader.declaration import FillSource, beside
 from chaos.loader.rows import RowsError
@@ -59,7 +59,7 @@ def _filled(plan: RunPlan, number: int, spark: Callable[[], SparkSession]) -> Ru
     filling, loader = workload.fillings[number], load.loader
     assert filling.rows is not None  # noqa: S101 - see `_of_rows`
     assert isinstance(loader, FillSource)  # noqa: S101 - likewise
-    write_down(plan)
+    plan.write_down()
     path = plan.folder / (beside(rows.FILE, load.name) if number else rows.FILE)
     place = f"workload, {f'also, {load.name}, ' if number else ''}rows, {filling.rows.kind}"
     try:

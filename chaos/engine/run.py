@@ -32,15 +32,17 @@ from chaos.common import signals
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
-from chaos.engine import phases, standstill, tables
+from chaos.engine import ends, phases, run_evidence, standstill, tables
+from chaos.engine.batches import job_of
 from chaos.engine.blocked import BlockWatch
 from chaos.engine.counted import Counted
-from chaos.engine.lag import Positions
+from chaos.engine.ends import Positions
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, Lookout, PipelineSampler, Sampler
-from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import application_of
 from chaos.engine.processes import RunProcesses
+from chaos.engine.run_evidence import Looks
+from chaos.engine.run_plan import RunPlan
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
@@ -98,7 +100,7 @@ def under_way(
     """
     stop = Flag()
     processes = RunProcesses(system.runtime, history, plan.folder)
-    positions = phases.positions_of(plan, system)
+    positions = ends.positions_of(plan, system)
     nemesis = Nemesis(plan.schedule, _fault_context(plan, system, processes, positions), history, stop)
     phase, tolerated, flowing_since_s = partial(in_phase, history), partial(_tolerated, history), 0.0
     with _cleaned_up(plan, system.kafka, processes):
@@ -117,18 +119,18 @@ def under_way(
                 with tolerated("inject") as passed:
                     watch = _watch(plan, system.kafka, history, processes, flowing_since_s, stop)
                     flows, stands_still = flowing_since_s > 0, any(isinstance(error, DeadlineError) for error in failed)
-                    is_through = partial(phases.is_through, plan, system.kafka, processes, positions)
-                    why = partial(phases.why, plan, system.kafka, processes, positions)
+                    is_through = partial(ends.is_through, plan, system.kafka, processes, positions)
+                    why = partial(standstill.why, plan, system.kafka, processes, positions)
                     yield (stage := Stage(plan, processes, nemesis, watch, flows, stands_still, is_through, why))
             except BaseException:
                 with phase("heal"):
                     phases.heal(system, nemesis)
                 raise
             _come_to_rest(stage, system, history, positions, passed)
-            if stage.stands_still and phases.is_elsewhere(plan, system.kafka, positions):
+            if stage.stands_still and standstill.is_elsewhere(plan, system.kafka, positions):
                 positions = None  # they say nothing of what is in the sink
         with phase("observe"):
-            phases.observe(
+            run_evidence.observe(
                 stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system), looks
             )
     with phase("judge"):
@@ -165,7 +167,7 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
         client=plan.client,
         group=plan.group,
         pipeline=processes.crashable,
-        readable=partial(phases.readable, phases.written(plan, system.kafka, positions)),
+        readable=partial(ends.readable, ends.written(plan, system.kafka, positions)),
         checkpoint=plan.folder / CHECKPOINT if Capability.CHECKPOINT in plan.scenario.pipeline.capabilities else None,
         timeouts=plan.scenario.pipeline.timeouts,
         source=plan.topics.source,
@@ -174,17 +176,17 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
     )
     if Capability.SPARK in plan.scenario.pipeline.capabilities:
         context = replace(context, spark_app=application_of(system.spark))
-    of_source = phases.positions_of(plan, system, (plan.topics.input,))
+    of_source = ends.positions_of(plan, system, (plan.topics.input,))
     return replace(context, positions=of_source) if of_source else context
 
 
 def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, flowing_since_s: float, stop: Flag) -> Watch:
-    job = phases.job_of(plan, kafka, processes)
+    job = job_of(plan, kafka, processes)
     return Watch(history, flowing_since_s, plan.demanded, plan.trigger_within_s, stop, job, plan.records)
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None) -> Sampler:
-    output, by_positions = phases.written(plan, kafka, positions), plan.counts_positions
+    output, by_positions = ends.written(plan, kafka, positions), plan.counts_positions
     words = {"records": plan.records, "total": plan.demanded}
     counted = None if by_positions or plan.table is not None else Counted(kafka.cluster, plan.output)
     return Sampler(kafka, history, plan.topics.inputs, output, **words, by_positions=by_positions, counted=counted)
@@ -210,7 +212,7 @@ def _auditing(
 
 
 @contextmanager
-def _looking(plan: RunPlan, kafka: Kafka) -> Iterator[phases.Looks | None]:
+def _looking(plan: RunPlan, kafka: Kafka) -> Iterator[Looks | None]:
     """The block is watched by a `Lookout`, if that is asked for; what it saw."""
     if PRECEDENCE not in plan.scenario.verify:
         yield None

@@ -20,9 +20,9 @@ from chaos.common.history import Event, History, load
 from chaos.engine import triggers, twins
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.expected import has_model, with_demand
-from chaos.engine.phases import RunPlan, plan_run, write_down
 from chaos.engine.rows import made_beforehand, with_rows
 from chaos.engine.run import Stage, execute, in_phase, under_way
+from chaos.engine.run_plan import RunPlan, plan_run
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
@@ -285,7 +285,7 @@ class OpenRun:
         """From now on this is the run's scenario. Its pipeline and its workload are those of before."""
         scenario = self._session.asked(scenario).model_copy(update={"workload": self.plan.scenario.workload})
         self.plan = replace(self.plan, scenario=scenario, schedule=plan(scenario, self._session.seed))
-        write_down(self.plan)
+        self.plan.write_down()
 
     def inject(self, name: str) -> None:
         """Wait for the trigger of this fault of the scenario, put it in force, and ask for its proof."""

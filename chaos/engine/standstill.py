@@ -9,9 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from confluent_kafka import KafkaException
+
+from chaos.cluster.kafka import Kafka
 from chaos.common.errors import DeadlineError
 from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProgressSampled
 from chaos.common.history import History
+from chaos.engine.ends import Ends, Positions, lag, told
+from chaos.engine.processes import RunProcesses
+from chaos.engine.run_plan import RunPlan
 
 
 class StandstillError(DeadlineError):
@@ -39,6 +45,38 @@ def was_struck(history: History) -> bool:
     return any(isinstance(one, FaultInjected) or (isinstance(one, FaultStepBegan) and one.step == "inject") for one in values)
 
 
+def why(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> str:
+    """What is behind, what brokers and positions say of it, and the pipeline's own error, as far as that is known now."""
+    try:
+        behind = told(lag(kafka, plan.topics.inputs, plan.output, positions))
+    except (KafkaException, OSError) as error:
+        behind = f"how far it is behind is not known: {error}"
+    return "; ".join(filter(None, (behind, now(plan, kafka, positions), processes.error_of_pipeline())))
+
+
+def now(plan: RunPlan, kafka: Ends, positions: Positions | None) -> str:
+    """Why output does not flow, or does not end, as far as that can be seen now."""
+    try:
+        seen = _seen(plan, kafka, positions)
+    except KafkaException as error:
+        return f"how far the pipeline is cannot be told: {error}"
+    if plan.pipeline is None:
+        return f"{seen.written} records are in {seen.source}"
+    if plan.table is not None:
+        return of_table(seen.source, plan.table.place, seen.written, seen.read or 0)
+    return of_topic(seen)
+
+
+def is_elsewhere(plan: RunPlan, kafka: Ends, positions: Positions | None) -> bool:
+    """Whether the pipeline writes to another topic, or its positions are in another place, as far as that can be seen now."""
+    if plan.pipeline is None or plan.table is not None:
+        return False
+    try:
+        return _seen(plan, kafka, positions).is_elsewhere
+    except KafkaException:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """How far a run is, in records.
@@ -58,13 +96,22 @@ class Seen:
     read: int | None
     group: str
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether output and positions cannot be of one pipeline: one of them has moved, and the other never has."""
+        return self.read is not None and bool(self.output) != bool(self.read)
 
-def is_elsewhere(seen: Seen) -> bool:
-    """Whether output and positions cannot be of one pipeline: one of them has moved, and the other never has."""
-    return seen.read is not None and bool(seen.output) != bool(seen.read)
+
+def _seen(plan: RunPlan, kafka: Ends, positions: Positions | None) -> Seen:
+    counts = {
+        one: sum(ends.hw - ends.low for ends in kafka.offsets(*one).values()) for one in (*plan.topics.inputs, plan.output)
+    }
+    sent, names = sum(counts[one] for one in plan.topics.inputs), " and ".join(one.name for one in plan.topics.inputs)
+    read = None if positions is None else sum(positions().values())
+    return Seen(names, plan.topics.sink, sent, counts[plan.output], read, plan.group)
 
 
-def why(seen: Seen) -> str:
+def of_topic(seen: Seen) -> str:
     """What is wrong, as far as the numbers tell; only the numbers where they fit a pipeline that is slow."""
     place = f"group {seen.group}" if seen.group else "its checkpoint"
     if not seen.written:
@@ -84,7 +131,7 @@ def why(seen: Seen) -> str:
 
 
 def of_table(source: str, table: str, written: int, read: int) -> str:
-    """The same of a pipeline that writes a table, which is read when it has ended.
+    """What is wrong with a pipeline that writes a table, which is read when it has ended.
 
     Args:
         written, read: records of the source, and how many of them its checkpoint is past.

@@ -14,8 +14,8 @@ from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError, one_line
 from chaos.engine.error_lines import last_line
-from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import endpoints
+from chaos.engine.run_plan import RunPlan
 from chaos.matching import table_rows
 from chaos.runtime.base import Process, ProcessSpec
 from chaos.subject.tables import ABOUT

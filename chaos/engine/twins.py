@@ -33,9 +33,9 @@ from chaos.common import files
 from chaos.common.errors import DeadlineError, InconclusiveError, one_line
 from chaos.common.events import FORMAT, PhaseFailed, RunBegan, TwinUsed
 from chaos.common.history import History, of_type
-from chaos.engine.phases import RunPlan, table_of
 from chaos.engine.pipelines import topics_of
 from chaos.engine.run import execute
+from chaos.engine.run_plan import RunPlan, table_of
 from chaos.expectation.model import ROWS, TWIN
 from chaos.expectation.said import ABOUT
 from chaos.expectation.sources import fingerprint, fingerprint_of

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,8 +76,8 @@ class Topic:
 def topic_of_run(
     bootstrap: str,
     name: str,
-    isolation: str,
-    client: Mapping[str, str] | None,
+    isolation: str = "read_committed",
+    client: Mapping[str, str] | None = None,
     *,
     exact: bool = False,
     headers: bool = False,
@@ -136,78 +136,86 @@ def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], source
 # the evidence of a run -----------------------------------------------------------------------------------------------------
 
 
-def land(  # noqa: PLR0913 - one argument for each thing that is judged
-    spark: SparkSession,
-    bootstrap: str,
-    topic: str,
-    bounds: Mapping[int, Bounds],
-    expected: DataFrame | Numbering,
-    subject: str,
-    folder: Path,
-    positions: Mapping[int, int] | None = None,
-    verify: Collection[str] = (),
-    ledger: Path | None = None,
-    isolation: str = "read_committed",
-    options: Mapping[str, str] | None = None,
-    of_programs: Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]] | None = None,
-    *,
-    anywhere: bool = False,
-    source_partitions: int = 0,
-    headers: bool = False,
-) -> None:
-    """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """A log of a run, and what it must hold.
 
-    Args:
+    Attributes:
         expected: or, of rows of one's own, what says of the rows that were observed which of them are expected.
         verify: names of the verifiers that will judge it.
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
-        isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
-        options: of Kafka's Java clients, TLS and SASL for example.
-        anywhere, source_partitions: as in the evidence.
-        headers: whether those of rows of one's own are compared, too.
         of_programs: of the views `evidence.OF_PROGRAMS`, those that there are in this run, and what makes their rows.
+        positions, anywhere, source_partitions: as in the evidence.
+    """
+
+    subject: str
+    bounds: Mapping[int, Bounds]
+    expected: DataFrame | Numbering
+    verify: Collection[str]
+    ledger: Path | None = None
+    of_programs: Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]] = field(default_factory=dict)
+    positions: Mapping[int, int] = field(default_factory=dict)
+    anywhere: bool = False
+    source_partitions: int = 0
+
+
+def land(spark: SparkSession, topic: Topic, log: RunLog, folder: Path) -> None:
+    """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
+
+    Args:
+        topic: where the log is; of one whose expected rows are integers, keys and values are text, without headers.
 
     Raises:
         InconclusiveError: its record batches cannot be read, its open transactions or a group's positions cannot be had, or
             what a program said cannot be understood.
     """
-    exact = not isinstance(expected, DataFrame)
+    exact = not isinstance(log.expected, DataFrame)
+    place = (topic.bootstrap, topic.name, log.bounds)
 
-    def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
-        where = topic_of_run(bootstrap, topic, level, options, exact=exact, headers=headers and exact)
-        return read(spark, where, bounds, fail_on_loss=fail_on_loss)
+    def rows(isolation: str = topic.isolation, *, fail_on_loss: bool = True) -> DataFrame:
+        where = replace(topic, isolation=isolation, exact=exact, headers=topic.headers and exact)
+        return read(spark, where, log.bounds, fail_on_loss=fail_on_loss)
 
     makers: Mapping[str, Callable[[], DataFrame]] = {
         "uncommitted": lambda: rows("read_uncommitted"),
-        "again": lambda: rows(isolation, fail_on_loss=False),
-        "batches": lambda: _batches(spark, bootstrap, topic, bounds),
-        "open_transactions": lambda: _open_transactions(spark, bootstrap, topic, bounds),
-        "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
+        "again": lambda: rows(fail_on_loss=False),
+        "batches": lambda: _batches(spark, *place),
+        "open_transactions": lambda: _open_transactions(spark, *place),
+        "ledger": lambda: spark.read.csv(str(log.ledger), header=True, schema=_schema(evidence.LEDGER)),
     }
-    said = of_programs or {}
-    wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set()) - (evidence.OF_PROGRAMS.keys() - said.keys())
+    absent = (evidence.OF_PROGRAMS.keys() - log.of_programs.keys()) | ({"ledger"} if log.ledger is None else set())
+    wanted = needed(log.verify, log.subject) - absent
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix="said-") as scratch:
 
         def of_program(name: str) -> DataFrame:
-            return _of_rows(spark, said[name](), evidence.OF_PROGRAMS[name], Path(scratch, name))
+            return _of_rows(spark, log.of_programs[name](), evidence.OF_PROGRAMS[name], Path(scratch, name))
 
-        views: dict[str, Any] = {name: of_program(name) if name in said else makers[name]() for name in sorted(wanted)}
-        if isinstance(expected, DataFrame):
-            demanded, observed = expected, rows(isolation)
+        views: dict[str, Any] = {  # by the names that they have in the evidence
+            name: of_program(name) if name in log.of_programs else makers[name]() for name in sorted(wanted)
+        }
+        anywhere, dealt = log.anywhere, log.source_partitions
+        if isinstance(log.expected, DataFrame):
+            one = Evidence(
+                log.subject, log.expected, rows(), log.bounds, log.positions, anywhere=anywhere, source_partitions=dealt
+            )
         else:
-            observed = rows(isolation).localCheckpoint()  # it is asked for several times, and the topic is read once
-            found = expected(observed)
-            demanded, views = found.expected, views | {name: view for name, view in found.views.items() if _asked(name, wanted)}
-            views |= {"unordered": found.unordered, "unsaid": found.unsaid}
-            anywhere, views["state"] = anywhere or found.anywhere, found.state
-        routing: dict[str, Any] = {"anywhere": anywhere, "source_partitions": source_partitions}
-        evidence.write(folder, Evidence(subject, demanded, observed, bounds, positions or {}, **routing, **views))
-
-
-def _asked(view: str, wanted: Collection[str]) -> bool:
-    """Whether a view of rows of one's own is landed: the ledger only where it is asked for."""
-    return view != "ledger" or view in wanted
+            observed = rows().localCheckpoint()  # it is asked for several times, and the topic is read once
+            found = log.expected(observed)
+            views |= {name: view for name, view in found.views.items() if name != "ledger" or name in wanted}
+            one = Evidence(
+                log.subject,
+                found.expected,
+                observed,
+                log.bounds,
+                log.positions,
+                anywhere=anywhere or found.anywhere,
+                source_partitions=dealt,
+                unordered=found.unordered,
+                unsaid=found.unsaid,
+                state=found.state,
+            )
+        evidence.write(folder, replace(one, **views))
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:

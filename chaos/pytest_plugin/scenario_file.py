@@ -29,7 +29,7 @@ from chaos.runtime.capabilities import EXTERNAL
 from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
 
-_BESIDES_WORKLOAD_S = 1800.0  # twice the limits of all phases together (chaos.engine.phases): reading and judging have none
+_BESIDES_WORKLOAD_S = 1800.0  # twice the limits of all phases together (chaos.engine.run_plan): reading and judging have none
 _TOLD = (ViolationError, InconclusiveError, RuntimeUnavailableError)
 _SESSION = pytest.StashKey[Session]()
 EXTERNAL_SYSTEM = pytest.StashKey[External | None]()

@@ -245,7 +245,7 @@ def _followed(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
 
 # ---- Faults after which the pipeline cannot go on, though the scenario is expected to be valid -----------------------------
 
-_PATIENCE_S = 45.0  # well below the limits of phases (chaos.engine.phases), of which recovery itself takes its share
+_PATIENCE_S = 45.0  # well below the limits of phases (chaos.engine.run_plan), of which recovery itself takes its share
 _FEWEST_IN_A_RING = 4
 _WAIT = f"clients wait for about {spoken_seconds(_PATIENCE_S)}"
 _RING = (

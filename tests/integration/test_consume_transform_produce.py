@@ -368,8 +368,8 @@ def test_the_loader_writes_in_transactions(play, chaos_session, lost):
     ends = play.system.kafka.settled_offsets(topic, 3)
     expected, ledger = loader.expected(spark, play.folder, 3), play.folder / LEDGER
     folder = play.folder / "evidence"
-    land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, "source", folder)
-    land(verify=verify, ledger=ledger, of_programs={"told": told})
+    log = landing.RunLog("source", ends, expected, verify, ledger, {"told": told})
+    landing.land(spark, landing.topic_of_run(play.system.kafka.bootstrap, topic), log, folder)
     found = {one: VERIFIERS[one].check(evidence.load(spark, folder, "source")) for one in verify}
 
     assert {one: (finding.verdict, finding.note) for one, finding in found.items()} == dict.fromkeys(
@@ -391,8 +391,8 @@ def judged(play, spark, name):
     of_programs = {"source": {"deliveries": read}, "sink": {"told": partial(statements.told, logs)}}
     for subject, topic in (("source", play.topics.source), ("sink", play.topics.sink)):
         ends = play.system.kafka.settled_offsets(topic, 3)
-        land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, subject, folder)
-        land(verify=("outcomes", "deliveries"), of_programs=of_programs[subject])
+        log = landing.RunLog(subject, ends, expected, ("outcomes", "deliveries"), of_programs=of_programs[subject])
+        landing.land(spark, landing.topic_of_run(play.system.kafka.bootstrap, topic), log, folder)
     outcomes = VERIFIERS["outcomes"].check(evidence.load(spark, folder, "sink"))
     return outcomes, VERIFIERS["deliveries"].check(evidence.load(spark, folder, "source"))
 

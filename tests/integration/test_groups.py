@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from chaos.common import clock
-from chaos.engine.lag import OfGroup, lag_beside
+from chaos.engine.ends import OfGroup, lag_beside
 from verifiers.base import Evidence, Verdict
 from verifiers.commits import Commits
 

@@ -50,7 +50,8 @@ def ends(system):
 def judged(system, spark, folder):
     """As a run does it: the ends are fixed, the topic is landed, and the verifier reads Parquet; twice, as `chaos judge`."""
     expected = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in evidence.EXPECTED.items()))
-    landing.land(spark, system.kafka.bootstrap, TOPIC, ends(system), expected, "sink", folder, verify=("hanging",))
+    log = landing.RunLog("sink", ends(system), expected, verify=("hanging",))
+    landing.land(spark, landing.topic_of_run(system.kafka.bootstrap, TOPIC), log, folder)
     finding, again = (VERIFIERS["hanging"].check(evidence.load(spark, folder, "sink")) for _ in range(2))
     assert finding == again
     return finding

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from chaos.engine import phases
+from chaos.engine import run_plan
 from chaos.faults.base import FaultContext
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
@@ -151,7 +151,7 @@ def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):
 @pytest.mark.nightly
 def test_an_application_that_aborts_every_transaction_is_unknown(chaos_session, monkeypatch):
     """Its rows are in the log and nobody can ever read them: the fault has its effect, and what it proves is nothing."""
-    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", 30.0)
+    monkeypatch.setattr(run_plan, "_DRAINS_WITHIN_S", 30.0)
     often, always = "one in ten: 0.1, ", "always: 1, "
     text = DELIVERY.read_text(encoding="utf-8")
     assert text.count(often) == 1

@@ -1,7 +1,6 @@
 """What a real broker, a real reader and real transactions leave behind, landed and judged by the verifiers that need it."""
 
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -73,8 +72,8 @@ def test_transactions_are_read_from_the_log_and_judged(system, chaos_session, tm
         expected = spark.createDataFrame(
             [(0, 0, "0", True, None)], "id long, partition int, value string, required boolean, position long"
         )
-        land = partial(landing.land, spark, system.kafka.bootstrap, TOPIC, offsets, expected)
-        land("source", tmp_path, verify=VERIFY, ledger=tmp_path / "ledger.csv")
+        log = landing.RunLog("source", offsets, expected, VERIFY, ledger=tmp_path / "ledger.csv")
+        landing.land(spark, landing.topic_of_run(system.kafka.bootstrap, TOPIC), log, tmp_path)
     producers = {batch.producer_id: number for number, batch in enumerate(found)}
     assert [(batch.first_offset, batch.last_offset, batch.transactional, batch.control) for batch in found] == [
         (0, 1, True, None),

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from chaos.common.errors import RuntimeUnavailableError
-from chaos.engine import phases
+from chaos.engine import run_plan
 from chaos.scenario.load import load_text
 from chaos.scenario.model import KafkaSpec, SparkSpec, SystemSpec
 from tests.integration.conftest import ROOT
@@ -61,7 +61,7 @@ def copies(source, sink, group, script=COPY):
 
 def test_one_that_reads_another_topic(chaos_session, tmp_path, monkeypatch):
     """Neither positions nor output: both are named."""
-    monkeypatch.setattr(phases, "_FLOWS_WITHIN_S", _SURE_S)
+    monkeypatch.setattr(run_plan, "_FLOWS_WITHIN_S", _SURE_S)
 
     said = problem_of(chaos_session, tmp_path, copies("{others}", "{copies}", "copy-{suffix}"))
 
@@ -71,7 +71,7 @@ def test_one_that_reads_another_topic(chaos_session, tmp_path, monkeypatch):
 
 def test_one_that_writes_elsewhere(chaos_session, tmp_path, monkeypatch):
     """Its positions move, and its sink is empty."""
-    monkeypatch.setattr(phases, "_FLOWS_WITHIN_S", _READ_S)
+    monkeypatch.setattr(run_plan, "_FLOWS_WITHIN_S", _READ_S)
 
     said = problem_of(chaos_session, tmp_path, copies("{orders}", "{others}", "copy-{suffix}"))
 
@@ -81,7 +81,7 @@ def test_one_that_writes_elsewhere(chaos_session, tmp_path, monkeypatch):
 
 def test_one_that_commits_to_another_group(chaos_session, tmp_path, monkeypatch):
     """All of its output is there, and its group is where it was."""
-    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", _SURE_S)
+    monkeypatch.setattr(run_plan, "_DRAINS_WITHIN_S", _SURE_S)
     script = tmp_path / "copy_topic.py"
     latest = '"enable.auto.commit": False'
     text = COPY.read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def test_one_that_commits_to_another_group(chaos_session, tmp_path, monkeypatch)
 
 def test_one_whose_checkpoint_is_that_of_another_query(chaos_session, tmp_path, monkeypatch):
     """It has batches, and none of them is of this topic."""
-    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", _SURE_S)
+    monkeypatch.setattr(run_plan, "_DRAINS_WITHIN_S", _SURE_S)
     (tmp_path / "job.py").write_text(TWO_QUERIES, encoding="utf-8")
     arguments = ["{bootstrap}", "{orders}", "{copies}", "{checkpoint}", "{checkpoint}-of-the-copy"]
 

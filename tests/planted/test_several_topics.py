@@ -9,8 +9,8 @@ from chaos.common.errors import InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, ProgressSampled
 from chaos.common.history import History
 from chaos.engine.expected import with_demand
-from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
+from chaos.engine.run_plan import RunPlan
 from chaos.expectation import model as models
 from chaos.expectation.base import nothing, view
 from chaos.expectation.model import ROWS, Model

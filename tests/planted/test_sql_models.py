@@ -6,7 +6,7 @@ import pytest
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine.expected import with_demand
-from chaos.engine.phases import RunPlan
+from chaos.engine.run_plan import RunPlan
 from chaos.expectation.base import ModelError, nothing, view
 from chaos.expectation.model import Model
 from chaos.expectation.said import Function, Query

@@ -1,7 +1,8 @@
 """Triggers on a batch of a Spark job: what its checkpoint and its sink must show, and when the moment was missed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -11,7 +12,7 @@ from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import FaultInjected, ProgressSampled
 from chaos.common.history import History, load
 from chaos.engine import triggers
-from chaos.engine.batches import BatchSight, Job
+from chaos.engine.batches import BatchSight, Job, job_of
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
@@ -19,7 +20,9 @@ from chaos.grammar.triggers import AtBatch
 from chaos.judging.verdict import decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
+from chaos.subject.base import Topics
 from chaos.subject.checkpoint import COMMITS, OFFSETS
+from tests.unit.engine.played import FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import keep, raised
 from verifiers.base import Bounds, Verdict
 
@@ -428,3 +431,29 @@ def test_a_plan_in_the_second_format_of_the_offset_log_is_a_plan(job):
 
     assert sight.came()
     assert (sight.facts["begin"], sight.facts["end"]) == ({0: 20, 1: 20}, {0: 90, 1: 60})
+
+
+@pytest.mark.parametrize(("alive", "loaded"), [(True, False), (False, True)])
+def test_a_trigger_on_a_batch_looks_at_the_topics_of_the_run_and_at_its_loader(history, tmp_path, alive, loaded):
+    """Source and sink must not be confused; the loader counts as ended when its process has."""
+    ends = FakeEnds({"source": {0: Bounds(0, 5, 5)}, "sink": {0: Bounds(0, 3, 3)}})
+    submitted = {
+        "kind": "spark_submit",
+        "reads": ["datasource"],
+        "sink": {"topic": "datasink"},
+        "application": "job.py",
+        "arguments": ["{checkpoint}"],
+    }
+    scenario = Scenario(name="fake", title="fake", pipeline=submitted)
+    loader = FakeManagedProcess(SimpleNamespace(alive=lambda: alive))
+    run = replace(run_plan(tmp_path), scenario=scenario, topics=Topics("source", "sink", 3))
+
+    job = job_of(run, ends, run_processes(history, tmp_path, loader=loader))
+
+    assert (job.checkpoint, job.source) == (tmp_path / "checkpoint", "source")
+    assert (job.source_ends()[0].hw, job.sink_ends()[0].hw, job.all_loaded()) == (5, 3, loaded)
+
+
+def test_only_a_job_of_spark_has_batches(history, tmp_path):
+    """The loader alone has none."""
+    assert job_of(run_plan(tmp_path), None, run_processes(history, tmp_path)) is None

@@ -6,17 +6,11 @@ import pytest
 
 from chaos.common.errors import DeadlineError
 from chaos.common.events import PhaseBegan, PhaseFailed
-from chaos.common.history import History, of_type
+from chaos.common.history import of_type
 from chaos.engine import run
 from chaos.engine.standstill import StandstillError
 
 STILL = StandstillError("waited 60 s for output")
-
-
-@pytest.fixture
-def history(tmp_path):
-    with History(tmp_path / "history.jsonl") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chaos.engine.expected import has_model, with_demand
-from chaos.engine.phases import RunPlan
+from chaos.engine.run_plan import RunPlan
 from chaos.expectation import model as models
 from chaos.expectation.model import Model
 from chaos.expectation.said import Function, Query

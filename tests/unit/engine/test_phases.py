@@ -1,110 +1,26 @@
 """What a run asks of itself before it is judged."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException
-from pydantic import TypeAdapter
+from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProcessSaid, ProgressSampled
-from chaos.common.history import History
-from chaos.engine import lag, phases
-from chaos.engine.phases import RunPlan
+from chaos.engine import phases, triggers
+from chaos.engine import run_plan as plans
 from chaos.engine.pipelines import topics_of
-from chaos.engine.processes import RunProcesses
 from chaos.engine.standstill import StandstillError
-from chaos.loader.declaration import FillSource
-from chaos.scenario.model import Scenario, Workload
-from chaos.scenario.pipelines import Pipeline
-from chaos.scenario.plan import plan
-from chaos.subject.base import Topic, Topics
-from chaos.subject.tables import Table
+from chaos.scenario.model import Scenario
+from chaos.subject.base import Topics
 from tests import deployed
-from tests.unit.wording import keep, raised
+from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes
+from tests.unit.wording import raised
 from verifiers.base import Bounds
-
-
-@dataclass
-class FakeProcess:
-    """A process that has ended."""
-
-    code: int = 1
-
-    def exit_code(self):
-        return self.code
-
-    def alive(self):
-        return False
-
-
-@dataclass
-class FakeManagedProcess:
-    """A pipeline or a loader; what is done to it is written down."""
-
-    process: FakeProcess = field(default_factory=FakeProcess)
-    done: list = field(default_factory=list)
-
-    def must_live(self):
-        self.done.append("check")
-
-    def how_it_ended(self, when):
-        return f"the loader ended with 1 {when}"
-
-    def last_errors(self):
-        return "the last errors in logs/pipeline.log: KafkaError"
-
-    def listen(self):
-        self.done.append("listen")
-
-    def stop(self):
-        self.done.append("stop")
-
-
-@dataclass
-class FakeEnds:
-    """The ends of topics; an exception is raised once."""
-
-    ends: dict
-    failures: list = field(default_factory=list)
-    markers: set = field(default_factory=set)  # behind these places there is nothing else
-
-    def offsets(self, topic, _partitions):
-        if self.failures:
-            raise self.failures.pop()
-        return self.ends[topic]
-
-    settled_offsets = offsets
-
-    def has_records(self, *place):
-        return place not in self.markers
-
-    def end(self, topic, _partitions, _level):
-        return sum(one.lso for one in self.ends[topic].values())
-
-    def reads(self, _group):
-        return {}
-
-
-@pytest.fixture
-def history(tmp_path):
-    with History(tmp_path / "history.jsonl") as opened:
-        yield opened
-
-
-def run_plan(folder, **declared):
-    """A loader under test, with a hundred records."""
-    workload = {"records": 100, "rate": "1000/s"}
-    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, workload=workload, **declared)
-    return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "", 3), FillSource(100, 1000.0), None, "loader")
-
-
-def run_processes(history, folder, **started):
-    return RunProcesses(SimpleNamespace(), history, folder, **started)
 
 
 @pytest.mark.parametrize(("sent", "told"), [(None, "some"), (40, "40")])
@@ -182,61 +98,6 @@ def test_a_loader_that_handed_in_all(history):
     phases.require_all_loaded(history, FakeManagedProcess(), 100)
 
 
-def test_ends_and_positions_are_of_one_moment():
-    """What was committed while the ends were asked for may be above them: they are asked for again."""
-    positions = iter([{0: 1}, {0: 2}, {0: 2}, {0: 2}])
-
-    answer = lag.settled(FakeEnds({"sink": "ends of sink"}), [Topic("sink", 3)], lambda: next(positions))
-
-    assert answer == ({"sink": "ends of sink"}, {0: 2})
-
-
-def test_a_pipeline_that_never_rests(monkeypatch):
-    """It cannot be observed, and the error says so."""
-    monkeypatch.setattr(lag, "_SETTLES_WITHIN_S", 0.2)
-    positions = ({0: number} for number in range(1000))
-
-    with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
-        lag.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
-
-
-def test_what_is_left_is_unread_records_and_open_transactions():
-    """By partition, and only where something is left."""
-    ends = {
-        "source": {0: Bounds(0, 10, 10), 1: Bounds(0, 10, 12), 2: Bounds(0, 0, 0)},
-        "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
-    }
-
-    assert lag.lag(FakeEnds(ends), [Topic("source", 3)], Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
-        "open in sink-0": 2,
-        "behind in source-1": 2,
-    }
-
-
-def test_markers_are_not_left_to_be_read():
-    """A consumer that has committed the offset after the last record is through, though a marker follows."""
-    ends = FakeEnds({"source": {0: Bounds(0, 101, 101), 1: Bounds(0, 51, 51)}, "sink": {}}, markers={("source", 0, 100)})
-
-    def left(**positions):
-        return lag.lag(ends, [Topic("source", 2)], Topic("sink", 1), lambda: {0: positions["first"], 1: positions["second"]})
-
-    assert left(first=100, second=51) == {}
-    assert left(first=100, second=50) == {"behind in source-1": 1}
-    assert left(first=99, second=51) == {"behind in source-0": 2}
-
-
-def test_what_has_expired_is_not_left_to_be_read():
-    """A pipeline that has read nothing of a partition is behind in what there is of it."""
-    ends = FakeEnds({"source": {0: Bounds(90, 101, 101)}, "sink": {}}, markers={("source", 0, 90)})
-
-    assert lag.lag(ends, [Topic("source", 1)], Topic("sink", 1), dict) == {}
-
-
-def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
-    """There is no pipeline whose positions could be behind."""
-    assert lag.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), [Topic("source", 3)], Topic("source", 3), None) == {}
-
-
 def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_path):
     """One answer that is missing does not end the drain; the processes are stopped when it is over."""
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))])
@@ -277,7 +138,7 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
 )
 def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tmp_path, monkeypatch, sink, position, told):
     """It never reads, writes elsewhere, or commits no positions to the group that is declared: UNKNOWN, with what to mend."""
-    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", 0.2)
+    monkeypatch.setattr(plans, "_DRAINS_WITHIN_S", 0.2)
     plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=deployed.command(("copy",), "copy"))
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, sink, sink)}})
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
@@ -293,7 +154,7 @@ def test_a_drain_is_waited_for_as_long_as_it_makes_progress(history, tmp_path, m
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=deployed.command(("copy",), "copy"))
-    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", phases._DRAINS_WITHIN_S + 0.07 - plan.drains_within_s)
+    monkeypatch.setattr(plans, "_DRAINS_WITHIN_S", plans._DRAINS_WITHIN_S + 0.07 - plan.drains_within_s)
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 100, 100)}})
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
@@ -311,32 +172,6 @@ def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tm
         phases.drain(run_plan(tmp_path), ends, history, run_processes(history, tmp_path), None)
 
 
-def test_a_run_whose_loader_never_began_cannot_be_observed(history, tmp_path):
-    """Without a ledger nobody knows what was handed in; what runs is stopped all the same, and no Spark is asked for."""
-    pipeline = FakeManagedProcess()
-    processes = run_processes(history, tmp_path, pipeline=pipeline)
-
-    with pytest.raises(InconclusiveError, match=r"ledger\.csv is missing, because the loader never began"):
-        phases.observe(run_plan(tmp_path), FakeEnds({}), lambda: pytest.fail("asked"), processes, None, None)
-
-    assert pipeline.done == ["stop"]
-
-
-def test_a_table_grows_by_the_records_that_its_pipeline_is_through_with(tmp_path):
-    """Its rows stay when the pipeline goes back, and while a fault has removed the checkpoint."""
-    asked = iter([{0: 3, 1: 2}, {0: 9, 1: 2}, {0: 3, 1: 2}, OSError("removed"), {0: 9, 1: 9}])
-
-    def positions():
-        found = next(asked)
-        if isinstance(found, OSError):
-            raise found
-        return found
-
-    ends = phases.written(replace(run_plan(tmp_path), table=Table("delta", "/run/large")), FakeEnds({}), positions)
-
-    assert [ends(IsolationLevel.READ_COMMITTED) for _ in range(5)] == [5, 11, 11, 11, 18]
-
-
 @pytest.mark.parametrize("committed", [5, 100])
 def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_path, committed):
     """While a loader is alone and runs, its records are the output."""
@@ -349,7 +184,7 @@ def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_p
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(loading))
     phases.recover(run_plan(tmp_path), history, processes, lambda: False)
 
-    assert phases.triggers.committed(history) == max(committed, 10)
+    assert triggers.committed(history) == max(committed, 10)
 
 
 def test_a_loader_that_is_alone_and_has_ended_adds_nothing_more(history, tmp_path):
@@ -360,8 +195,8 @@ def test_a_loader_that_is_alone_and_has_ended_adds_nothing_more(history, tmp_pat
 
 def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
     """It runs, and nothing comes out of it."""
-    monkeypatch.setattr(phases, "_RECOVERS_WITHIN_S", 0.1)
-    monkeypatch.setattr(phases, "_BEYOND_SLO_S", 0.1)
+    monkeypatch.setattr(plans, "_RECOVERS_WITHIN_S", 0.1)
+    monkeypatch.setattr(plans, "_BEYOND_SLO_S", 0.1)
     history.record(FaultStepBegan(fault="kill", step="inject"))
     pipeline = FakeManagedProcess()
     processes = run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess())
@@ -373,118 +208,6 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
     assert clock.monotonic_s() - began_s > 0.5, "it was given up before the recovery was too slow"
 
     assert set(pipeline.done) == {"check"}
-
-
-def said_by(folder, pipeline, **declared):
-    """The views that are made of what the programs of a run say or commit: of the source, and of the sink."""
-    made = run_plan(folder)
-    declared = {"kind": "none", **declared}
-    workload = Workload(producer={"transaction_records": declared.pop("transaction_records", None)})
-    leave_out = declared.pop("leave_out", {})
-    changed = {"pipeline": TypeAdapter(Pipeline).validate_python(declared), "workload": workload, "leave_out": leave_out}
-    scenario = made.scenario.model_copy(update=changed)
-    return phases.of_programs(replace(made, scenario=scenario, pipeline=pipeline), SimpleNamespace(committed=tuple))
-
-
-def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(tmp_path):
-    """Of a pipeline in the sink, of a loader that is under test in the source."""
-    command = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["a"], "group": "g"}
-    a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
-    without_group = SimpleNamespace(consumer_group=lambda _topics: "")
-
-    found = [
-        said_by(tmp_path, a_pipeline, **command, speaks=["transactions", "deliveries"]),
-        said_by(tmp_path, a_pipeline, **command, speaks=["transactions"]),
-        said_by(tmp_path, without_group, **command),
-        said_by(tmp_path, None, transaction_records=5),
-        said_by(tmp_path, None),
-    ]
-
-    assert [(set(of_source), set(of_sink)) for of_source, of_sink in found] == [
-        ({"deliveries", "commits"}, {"told"}),
-        ({"commits"}, {"told"}),
-        (set(), set()),
-        ({"told"}, set()),
-        (set(), set()),
-    ]
-
-
-def test_what_is_not_asked_is_no_evidence(tmp_path):
-    """Where `outcomes` is left out, `atomicity` must not leave to it what it cannot tell."""
-    command = {
-        "kind": "command",
-        "reads": ["datasource"],
-        "sink": {"topic": "datasink"},
-        "run": ["a"],
-        "group": "g",
-        "speaks": ["transactions", "deliveries"],
-    }
-    a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
-
-    found = [
-        said_by(tmp_path, a_pipeline, **command, leave_out={name: "why"}) for name in ("outcomes", "deliveries", "commits")
-    ]
-
-    assert [(set(of_source), set(of_sink)) for of_source, of_sink in found] == [
-        ({"deliveries", "commits"}, set()),
-        ({"commits"}, {"told"}),
-        ({"deliveries"}, {"told"}),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("pipeline", "declared", "logs"),
-    [
-        (None, {"transaction_records": 5}, ["loader"]),
-        (
-            SimpleNamespace(consumer_group=lambda _topics: ""),
-            {
-                "kind": "command",
-                "reads": ["datasource"],
-                "sink": {"topic": "datasink"},
-                "run": ["a"],
-                "group": "g",
-                "speaks": ["transactions", "deliveries"],
-            },
-            ["pipeline", "pipeline-2"],
-        ),
-    ],
-)
-def test_the_logs_of_all_instances_are_listened_to(tmp_path, pipeline, declared, logs):
-    """An instance that took over has a log of its own."""
-    (tmp_path / "logs").mkdir()
-    for name in ("pipeline", "pipeline-2", "loader"):
-        (tmp_path / "logs" / f"{name}.log").write_text('{"begin": 1}\n', encoding="utf-8")
-
-    of_source, of_sink = said_by(tmp_path, pipeline, **declared)
-
-    assert [row.transaction for row in {**of_source, **of_sink}["told"]()] == [f"{name} 1" for name in logs]
-
-
-@pytest.mark.parametrize(("alive", "loaded"), [(True, False), (False, True)])
-def test_a_trigger_on_a_batch_looks_at_the_topics_of_the_run_and_at_its_loader(history, tmp_path, alive, loaded):
-    """Source and sink must not be confused; the loader counts as ended when its process has."""
-    ends = FakeEnds({"source": {0: Bounds(0, 5, 5)}, "sink": {0: Bounds(0, 3, 3)}})
-    submitted = {
-        "kind": "spark_submit",
-        "reads": ["datasource"],
-        "sink": {"topic": "datasink"},
-        "application": "job.py",
-        "arguments": ["{checkpoint}"],
-    }
-    scenario = Scenario(name="fake", title="fake", pipeline=submitted)
-    loader = FakeManagedProcess(SimpleNamespace(alive=lambda: alive))
-    run = replace(run_plan(tmp_path), scenario=scenario, topics=Topics("source", "sink", 3))
-
-    job = phases.job_of(run, ends, run_processes(history, tmp_path, loader=loader))
-
-    assert (job.checkpoint, job.source) == (tmp_path / "checkpoint", "source")
-    assert (job.source_ends()[0].hw, job.sink_ends()[0].hw, job.all_loaded()) == (5, 3, loaded)
-
-
-def test_only_a_job_of_spark_has_batches(history, tmp_path):
-    """The loader alone has none."""
-    assert phases.job_of(run_plan(tmp_path), None, run_processes(history, tmp_path)) is None
 
 
 class FakeMaker:
@@ -521,82 +244,6 @@ def test_a_declaration_that_brokers_refuse_is_told_with_its_topics(tmp_path):
         phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError.INVALID_CONFIG))
     with pytest.raises(KafkaException):
         phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError._TIMED_OUT))
-
-
-def named_plan(folder):
-    """A command whose positions are in a group."""
-    declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
-    one = Scenario.model_validate({"name": "a", "title": "A", "pipeline": declared, "topics": {"orders": {}, "kept": {}}})
-    return RunPlan(
-        one, plan(one, 5), folder, Topics("source", "sink", 3), FillSource(9, 1.0), deployed.command(("a",), "g"), "app"
-    )
-
-
-@pytest.mark.parametrize(
-    ("positions", "failures", "said"),
-    [
-        (lambda: {0: 0}, [], "nothing of source was read, by group g"),
-        (lambda: {0: 4, 1: 3}, [], "7 records of source were read, by group g"),
-        (None, [], "nothing was written to sink"),
-        (dict, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], "_TIMED_OUT"),
-    ],
-    ids=["nothing read", "nothing written", "without positions", "no answer"],
-)
-def test_why_a_run_waits_is_told_by_what_the_brokers_say(tmp_path, positions, failures, said):
-    """What retention has removed from a topic is not counted."""
-    ends = {"source": {0: Bounds(2, 9, 9)}, "sink": {0: Bounds(5, 5, 5)}}
-
-    assert said in keep(phases.standstill_of(named_plan(tmp_path), FakeEnds(ends, failures), positions))
-
-
-@pytest.mark.parametrize(
-    ("positions", "failures", "elsewhere"),
-    [
-        (lambda: {0: 4, 1: 3}, [], True),
-        (lambda: {0: 0}, [], False),
-        (lambda: {0: 4}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], False),
-    ],
-)
-def test_a_pipeline_that_reads_and_whose_sink_stays_empty_writes_elsewhere(tmp_path, positions, failures, elsewhere):
-    """Its positions say nothing of the sink then; a broker that does not answer does not say so."""
-    ends = {"source": {0: Bounds(2, 9, 9)}, "sink": {0: Bounds(5, 5, 5)}}
-
-    assert phases.is_elsewhere(named_plan(tmp_path), FakeEnds(ends, failures), positions) is elsewhere
-
-
-def test_a_loader_that_is_alone_has_nothing_to_blame(tmp_path):
-    """Only how much it has written."""
-    alone = replace(named_plan(tmp_path), pipeline=None, topics=Topics("source", "", 3))
-
-    said = phases.standstill_of(alone, FakeEnds({"source": {0: Bounds(0, 7, 7)}}), None)
-
-    assert said == "7 records are in source"
-
-
-TOPICS_OF_PIPELINE = Topics("source", "sink", 3)
-
-
-@pytest.mark.parametrize(
-    ("loads", "position", "hw", "through"),
-    [(False, 100, 60, True), (True, 100, 60, False), (False, 99, 60, False), (False, 100, 61, False)],
-)
-def test_a_pipeline_is_through_when_it_is_past_all_that_was_loaded(history, tmp_path, loads, position, hw, through):
-    """However little it has written: what it is past and has not written, it has lost. An open transaction may still end."""
-    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 60, hw)}})
-    loader = FakeManagedProcess(SimpleNamespace(alive=lambda: loads))
-    of_pipeline = replace(run_plan(tmp_path), topics=TOPICS_OF_PIPELINE, pipeline=SimpleNamespace())
-    processes = run_processes(history, tmp_path, loader=loader, pipeline=FakeManagedProcess())
-
-    assert phases.is_through(of_pipeline, ends, processes, lambda: {0: position}) is through
-
-
-@pytest.mark.parametrize("failure", [KafkaException(KafkaError(KafkaError._TIMED_OUT)), OSError("removed")])
-def test_whether_it_is_through_may_not_be_known(history, tmp_path, failure):
-    """A broker that does not answer now, or a checkpoint that is gone; and a pipeline that has no positions."""
-    ends, processes = FakeEnds({}, [failure]), run_processes(history, tmp_path, loader=FakeManagedProcess())
-
-    assert not phases.is_through(run_plan(tmp_path), ends, processes, lambda: {0: 100})
-    assert not phases.is_through(run_plan(tmp_path), FakeEnds({}), processes, None)
 
 
 @pytest.mark.parametrize("phase", ["inject", "recover"])
@@ -751,31 +398,6 @@ def test_a_drain_gives_up_when_the_scenario_says_so_and_tells_what_is_behind(his
         drained(history, plan, ends, lambda: {0: 60})
 
     assert 70 <= sum(quick) < 71
-
-
-def test_a_recovery_is_looked_for_as_long_as_it_may_take(tmp_path):
-    """However early a run gives up otherwise."""
-    limits = [
-        run_plan(tmp_path, gives_up_after="70s"),
-        run_plan(tmp_path, gives_up_after="70s", recovery_slo="70s"),
-        run_plan(tmp_path, recovery_slo="300s"),
-        run_plan(tmp_path),
-    ]
-
-    assert [plan.recovers_within_s for plan in limits] == [70, 71, 330, 180]
-
-
-def test_positions_say_nothing_of_the_sink_while_records_are_between():
-    """What the pipeline has read, and sent to a topic of its own, is neither lost nor there yet."""
-    ends = FakeEnds({"g-sums-repartition": {0: Bounds(0, 9, 9)}})
-    reads = {"g-sums-repartition": (1, {0: 7})}
-    ends.reads = lambda _group: reads
-    positions = lag.OfGroup(lambda: {0: 100}, ends, "g", frozenset({"source"}))
-
-    assert phases._of_output(ends, positions) is None
-    reads["g-sums-repartition"] = (1, {0: 9})
-    assert phases._of_output(ends, positions) is positions
-    assert phases._of_output(ends, None) is None
 
 
 def test_a_plan_that_nobody_can_read_ends_the_wait_for_output(tmp_path):

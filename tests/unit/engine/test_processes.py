@@ -7,7 +7,6 @@ import pytest
 from chaos.cluster.system import Service
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseFailed, ProcessSaid
-from chaos.common.history import History
 from chaos.engine import processes as processes_of_a_run
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.engine.run import in_phase
@@ -78,12 +77,6 @@ class FakeRuntime:
         process.write(self.says)
         self.started[spec.name] = process
         return process
-
-
-@pytest.fixture
-def history(tmp_path):
-    with History(tmp_path / "history.jsonl") as opened:
-        yield opened
 
 
 @pytest.fixture

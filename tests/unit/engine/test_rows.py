@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError
-from chaos.engine.phases import RunPlan
 from chaos.engine.rows import made_beforehand, with_rows
+from chaos.engine.run_plan import RunPlan
 from chaos.loader import rows
 from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario

@@ -8,12 +8,6 @@ from chaos.common.history import History, load
 from chaos.engine import run
 
 
-@pytest.fixture
-def history(tmp_path):
-    with History(tmp_path / "history.jsonl") as opened:
-        yield opened
-
-
 def recorded(history):
     return [(event.value.type, event.value.to_json().get("error", "")) for event in history.events()]
 

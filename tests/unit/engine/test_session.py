@@ -14,7 +14,7 @@ from chaos.common.events import RunFailed
 from chaos.common.history import load, of_type
 from chaos.engine import session
 from chaos.engine.environment import Environment
-from chaos.engine.phases import RunPlan
+from chaos.engine.run_plan import RunPlan
 from chaos.engine.session import JudgeSpark, OpenRun, Outcome, Session
 from chaos.loader.declaration import FillSource
 from chaos.scenario.draft import Draft, Ground

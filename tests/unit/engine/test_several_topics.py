@@ -10,13 +10,15 @@ import pytest
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History, load
-from chaos.engine import lag, phases, triggers, twins
+from chaos.engine import ends, phases, triggers, twins
+from chaos.engine import run_plan as plans
 from chaos.engine.batches import BatchSight, Job
 from chaos.engine.expected import with_demand
-from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.rows import with_rows
+from chaos.engine.run_evidence import said_of_source
+from chaos.engine.run_plan import RunPlan
 from chaos.grammar.triggers import AtBatch
 from chaos.judging import progress
 from chaos.loader.declaration import LEDGER, FillSource
@@ -149,8 +151,8 @@ def test_positions_are_numbered_through(tmp_path: Path) -> None:
     )
     planned = replace(planned, pipeline=subject)
 
-    everywhere = phases.positions_of(planned, system)
-    of_customers = phases.positions_of(planned, system, planned.topics.inputs[1:])
+    everywhere = ends.positions_of(planned, system)
+    of_customers = ends.positions_of(planned, system, planned.topics.inputs[1:])
 
     assert everywhere is not None
     assert of_customers is not None
@@ -170,16 +172,16 @@ def test_a_pipeline_is_through_when_it_is_past_all_topics(
     history: History, tmp_path: Path, positions: dict[int, int], left: dict[str, int]
 ) -> None:
     """However far it is in the first one; and what is left is told by its name."""
-    planned, ends, done = run_plan(tmp_path), ENDS, processes_of(history, tmp_path)
+    planned, logs, done = run_plan(tmp_path), ENDS, processes_of(history, tmp_path)
 
-    assert lag.lag(ends, planned.topics.inputs, planned.output, lambda: positions) == left
-    assert phases.is_through(planned, ends, done, lambda: positions) is not bool(left)  # type: ignore[arg-type]
-    assert not phases.is_through(planned, ends, processes_of(history, tmp_path, second=True), lambda: positions)  # type: ignore[arg-type]
+    assert ends.lag(logs, planned.topics.inputs, planned.output, lambda: positions) == left
+    assert ends.is_through(planned, logs, done, lambda: positions) is not bool(left)  # type: ignore[arg-type]
+    assert not ends.is_through(planned, logs, processes_of(history, tmp_path, second=True), lambda: positions)  # type: ignore[arg-type]
 
 
 def test_the_drain_waits_for_every_loader(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first has ended, and the second works."""
-    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", -20.0)
+    monkeypatch.setattr(plans, "_DRAINS_WITHIN_S", -20.0)
     past_all = dict.fromkeys(range(5), 50)
 
     with pytest.raises(DeadlineError, match="the loader to end"):
@@ -247,7 +249,7 @@ def test_what_a_group_committed_is_asked_of_each_topic(tmp_path: Path) -> None:
     planned = run_plan(tmp_path)
     kafka: Any = SimpleNamespace(committed=lambda group, topic: [(group, topic)])
 
-    found = [phases.of_programs(planned, kafka, one.topics)[0]["commits"]() for one in planned.loads]
+    found = [said_of_source(planned, kafka, one.topics.source)["commits"]() for one in planned.loads]
 
     assert found == [[("g", "orders-7")], [("g", "customers-7")]]
 

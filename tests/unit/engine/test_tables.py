@@ -8,8 +8,8 @@ import pytest
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine import tables
-from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
+from chaos.engine.run_plan import RunPlan
 from chaos.loader.declaration import FillSource
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed

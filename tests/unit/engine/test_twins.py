@@ -13,7 +13,7 @@ from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseFailed, TwinUsed
 from chaos.common.history import History
 from chaos.engine import twins
-from chaos.engine.phases import RunPlan
+from chaos.engine.run_plan import RunPlan
 from chaos.expectation.ways import TheTwin
 from chaos.judging.judge import FILE, FindingsFile
 from chaos.loader.declaration import FillSource

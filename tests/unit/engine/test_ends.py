@@ -1,15 +1,20 @@
-"""What is left to do, and when an output has come to rest; brokers are played."""
+"""How far a run is: what is left to do, where logs end, and when an output has come to rest; brokers are played."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 
+from chaos.common.errors import DeadlineError
 from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
 from chaos.common.history import Event
-from chaos.engine import lag
-from chaos.engine.lag import OfGroup, Rest
+from chaos.engine import ends
+from chaos.engine.ends import OfGroup, Rest
 from chaos.subject.base import Topic
+from chaos.subject.tables import Table
+from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import keep
 from verifiers.base import Bounds
 
@@ -54,18 +59,18 @@ def test_what_is_between_source_and_sink_is_left_to_be_read(positions, left):
     kafka = Played({"orders": [50, 50], "sums": [4], BETWEEN: [7, 9]}, {"orders": {0: 50}, BETWEEN: positions})
     kafka.markers.add((BETWEEN, 1, 8))
 
-    assert lag.lag(kafka, [SOURCE], SINK, of_group(kafka)) == left
+    assert ends.lag(kafka, [SOURCE], SINK, of_group(kafka)) == left
 
 
 def test_a_topic_that_the_group_was_seen_to_read_is_not_forgotten():
     """While it rebalances, and before it has committed anything there, no broker names it."""
     kafka = Played({"orders": [50, 50], "sums": [4], BETWEEN: [7, 9]}, {BETWEEN: {}})
     positions = of_group(kafka)
-    assert lag.lag_beside(kafka, positions)
+    assert ends.lag_beside(kafka, positions)
 
     kafka.groups.clear()
 
-    assert lag.lag_beside(kafka, positions) == {f"behind in {BETWEEN}-0": 7, f"behind in {BETWEEN}-1": 9}
+    assert ends.lag_beside(kafka, positions) == {f"behind in {BETWEEN}-0": 7, f"behind in {BETWEEN}-1": 9}
 
 
 def test_the_sources_come_first():
@@ -73,7 +78,7 @@ def test_the_sources_come_first():
     kafka = Played({"orders": [50, 51], "sums": [4]})
     kafka.reads = lambda _group: pytest.fail("asked")
 
-    assert lag.lag(kafka, [SOURCE], SINK, of_group(kafka)) == {"behind in orders-1": 1}
+    assert ends.lag(kafka, [SOURCE], SINK, of_group(kafka)) == {"behind in orders-1": 1}
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -81,29 +86,29 @@ def test_records_that_are_anywhere_on_their_way_are_always_left(seed):
     """Topics, partitions and positions by chance: nothing is left exactly where every position is at its end."""
     rng = Random(seed)
     names = [f"app-{number}-repartition" for number in range(rng.randrange(1, 4))]
-    ends = {name: [rng.randrange(1, 500) for _ in range(rng.randrange(1, 5))] for name in names}
-    groups = {name: dict(enumerate(of)) for name, of in ends.items()}
-    behind = {(name, number) for name, of in ends.items() for number in range(len(of)) if rng.random() < 0.2}
+    logs = {name: [rng.randrange(1, 500) for _ in range(rng.randrange(1, 5))] for name in names}
+    groups = {name: dict(enumerate(of)) for name, of in logs.items()}
+    behind = {(name, number) for name, of in logs.items() for number in range(len(of)) if rng.random() < 0.2}
     for name, number in behind:
-        groups[name][number] = rng.randrange(ends[name][number])
-    kafka = Played({"orders": [50, 50], "sums": [4], **ends}, groups)
+        groups[name][number] = rng.randrange(logs[name][number])
+    kafka = Played({"orders": [50, 50], "sums": [4], **logs}, groups)
 
-    left = lag.lag(kafka, [SOURCE], SINK, of_group(kafka))
+    left = ends.lag(kafka, [SOURCE], SINK, of_group(kafka))
 
-    assert left == {f"behind in {name}-{number}": ends[name][number] - groups[name][number] for name, number in behind}
+    assert left == {f"behind in {name}-{number}": logs[name][number] - groups[name][number] for name, number in behind}
 
 
 def test_what_is_behind_is_told_in_words():
     """Of many partitions, the first ones."""
-    assert lag.told({"behind in orders-2": 500, "open in sums-0": 3}) == "behind in orders-2: 500, open in sums-0: 3"
-    assert lag.told({f"behind in orders-{number}": 1 for number in range(11)}).endswith("orders-7: 1, and 3 more")
+    assert ends.told({"behind in orders-2": 500, "open in sums-0": 3}) == "behind in orders-2: 500, open in sums-0: 3"
+    assert ends.told({f"behind in orders-{number}": 1 for number in range(11)}).endswith("orders-7: 1, and 3 more")
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that is put forward."""
     now = [100.0]
-    monkeypatch.setattr(lag.clock, "monotonic_s", lambda: now[0])
+    monkeypatch.setattr(ends.clock, "monotonic_s", lambda: now[0])
     return now
 
 
@@ -180,7 +185,7 @@ def grown(second, end):
 )
 def test_what_is_usual_is_seen_while_nothing_is_broken(events, gap_s):
     """What a fault cost is no measure of how a program writes."""
-    assert lag.usual_gap_s(events) == gap_s
+    assert ends.usual_gap_s(events) == gap_s
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,7 @@ def test_a_program_is_waited_for_as_it_writes(gaps_s, within_s, rests_s):
         def events(self):
             return [grown(second, 5 + number) for number, second in enumerate(seconds)]
 
-    assert lag.rest_of(FakeHistory(), within_s).incomplete_s == pytest.approx(rests_s)
+    assert ends.rest_of(FakeHistory(), within_s).incomplete_s == pytest.approx(rests_s)
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -217,3 +222,113 @@ def test_a_program_that_writes_late_is_never_called_done_before_its_last_row(see
     quiet = looks(clock, rest, *((second + tenth / 10, there, 0) for tenth in range(8)))
     assert quiet[0], "it has just grown"
     assert quiet[-1] == {}, "it is complete, and rests"
+
+
+# of a run --------------------------------------------------------------------------------------------------------------
+
+
+def test_ends_and_positions_are_of_one_moment():
+    """What was committed while the ends were asked for may be above them: they are asked for again."""
+    positions = iter([{0: 1}, {0: 2}, {0: 2}, {0: 2}])
+
+    answer = ends.settled(FakeEnds({"sink": "ends of sink"}), [Topic("sink", 3)], lambda: next(positions))
+
+    assert answer == ({"sink": "ends of sink"}, {0: 2})
+
+
+def test_a_pipeline_that_never_rests(monkeypatch):
+    """It cannot be observed, and the error says so."""
+    monkeypatch.setattr(ends, "_SETTLES_WITHIN_S", 0.2)
+    positions = ({0: number} for number in range(1000))
+
+    with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
+        ends.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
+
+
+def test_what_is_left_is_unread_records_and_open_transactions():
+    """By partition, and only where something is left."""
+    logs = {
+        "source": {0: Bounds(0, 10, 10), 1: Bounds(0, 10, 12), 2: Bounds(0, 0, 0)},
+        "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
+    }
+
+    assert ends.lag(FakeEnds(logs), [Topic("source", 3)], Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
+        "open in sink-0": 2,
+        "behind in source-1": 2,
+    }
+
+
+def test_markers_are_not_left_to_be_read():
+    """A consumer that has committed the offset after the last record is through, though a marker follows."""
+    logs = FakeEnds({"source": {0: Bounds(0, 101, 101), 1: Bounds(0, 51, 51)}, "sink": {}}, markers={("source", 0, 100)})
+
+    def left(**positions):
+        return ends.lag(logs, [Topic("source", 2)], Topic("sink", 1), lambda: {0: positions["first"], 1: positions["second"]})
+
+    assert left(first=100, second=51) == {}
+    assert left(first=100, second=50) == {"behind in source-1": 1}
+    assert left(first=99, second=51) == {"behind in source-0": 2}
+
+
+def test_what_has_expired_is_not_left_to_be_read():
+    """A pipeline that has read nothing of a partition is behind in what there is of it."""
+    logs = FakeEnds({"source": {0: Bounds(90, 101, 101)}, "sink": {}}, markers={("source", 0, 90)})
+
+    assert ends.lag(logs, [Topic("source", 1)], Topic("sink", 1), dict) == {}
+
+
+def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
+    """There is no pipeline whose positions could be behind."""
+    assert ends.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), [Topic("source", 3)], Topic("source", 3), None) == {}
+
+
+def test_a_table_grows_by_the_records_that_its_pipeline_is_through_with(tmp_path):
+    """Its rows stay when the pipeline goes back, and while a fault has removed the checkpoint."""
+    asked = iter([{0: 3, 1: 2}, {0: 9, 1: 2}, {0: 3, 1: 2}, OSError("removed"), {0: 9, 1: 9}])
+
+    def positions():
+        found = next(asked)
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    end = ends.written(replace(run_plan(tmp_path), table=Table("delta", "/run/large")), FakeEnds({}), positions)
+
+    assert [end(IsolationLevel.READ_COMMITTED) for _ in range(5)] == [5, 11, 11, 11, 18]
+
+
+@pytest.mark.parametrize(
+    ("loads", "position", "hw", "through"),
+    [(False, 100, 60, True), (True, 100, 60, False), (False, 99, 60, False), (False, 100, 61, False)],
+)
+def test_a_pipeline_is_through_when_it_is_past_all_that_was_loaded(history, tmp_path, loads, position, hw, through):
+    """However little it has written: what it is past and has not written, it has lost. An open transaction may still end."""
+    logs = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 60, hw)}})
+    loader = FakeManagedProcess(SimpleNamespace(alive=lambda: loads))
+    of_pipeline = replace(run_plan(tmp_path), topics=TOPICS_OF_PIPELINE, pipeline=SimpleNamespace())
+    processes = run_processes(history, tmp_path, loader=loader, pipeline=FakeManagedProcess())
+
+    assert ends.is_through(of_pipeline, logs, processes, lambda: {0: position}) is through
+
+
+@pytest.mark.parametrize("failure", [KafkaException(KafkaError(KafkaError._TIMED_OUT)), OSError("removed")])
+def test_whether_it_is_through_may_not_be_known(history, tmp_path, failure):
+    """A broker that does not answer now, or a checkpoint that is gone; and a pipeline that has no positions."""
+    logs, processes = FakeEnds({}, [failure]), run_processes(history, tmp_path, loader=FakeManagedProcess())
+
+    assert not ends.is_through(run_plan(tmp_path), logs, processes, lambda: {0: 100})
+    assert not ends.is_through(run_plan(tmp_path), FakeEnds({}), processes, None)
+
+
+def test_positions_say_nothing_of_the_sink_while_records_are_between():
+    """What the pipeline has read, and sent to a topic of its own, is neither lost nor there yet."""
+    logs = FakeEnds({"g-sums-repartition": {0: Bounds(0, 9, 9)}, "sink": {}})
+    reads = {"g-sums-repartition": (1, {0: 7})}
+    logs.reads = lambda _group: reads
+    positions = ends.OfGroup(lambda: {0: 100}, logs, "g", frozenset({"source"}))
+    sink = [Topic("sink", 1)]
+
+    assert ends.settled(logs, sink, positions)[1] == {}
+    reads["g-sums-repartition"] = (1, {0: 9})
+    assert ends.settled(logs, sink, positions)[1] == {0: 100}
+    assert ends.settled(logs, sink, None)[1] == {}

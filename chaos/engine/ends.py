@@ -1,28 +1,41 @@
-"""What is left to do in a run, as brokers and positions tell it, and when an output has come to rest.
+"""How far a run is, as brokers and positions tell it: what is left to do, where logs end, and when an output has come to rest.
 
 A pipeline is done when it has read all there is for it, no transaction is open, and its output has stopped growing. Positions
 alone do not tell that: a program may store them before it has written the rows, and some do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
+from confluent_kafka import IsolationLevel, KafkaException
+
+from chaos.cluster.kafka import Kafka
+from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
 from chaos.common.history import Event, History
+from chaos.engine import triggers
+from chaos.engine.pipelines import endpoints
+from chaos.engine.processes import RunProcesses
+from chaos.engine.run_plan import RunPlan
 from chaos.subject.base import Topic, numbered_through
 from verifiers.base import Bounds
 
 Positions = Callable[[], Mapping[int, int]]
 
 _SETTLES_WITHIN_S = 30.0
+_ANSWERS_WITHIN_S = 30.0
 _MARKERS_AT_MOST = 100  # of transactions without records, one after the other
 _LONGER_THAN_USUAL = 1.5
 _GROWN = "records of an output that has just grown"
 _RESTS_S, _RESTS_COMPLETE_AT_MOST_S = 0.5, 2.0  # of an output that has all that it must have, unless some of it is there twice
 _RESTS_INCOMPLETE_S = 1.5  # at least, of one that has not, or of which that is not known
 _RESTS_AT_MOST_S = 60.0
+_RESTS_UNTOLD_S = 5.0  # of an output that has as many records as were sent, where no positions tell that all was read
+_GIVEN_UP_UNTOLD_S = 60.0  # of one that has fewer: as long as a pipeline may stand still after a fault
 _OF_DEADLINE = 0.8  # a rest must be over before it is taken for a standstill
 
 
@@ -65,6 +78,27 @@ class OfGroup:
         found = {name: read for name, read in self.kafka.reads(self.group).items() if name not in self.sources}
         self._seen |= {name: partitions for name, (partitions, _) in found.items()}
         return {Topic(name, count): found.get(name, (count, {}))[1] for name, count in self._seen.items()}
+
+
+def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = None) -> Positions | None:
+    """Asks where the pipeline is in each source partition, by its own account; None when there is nothing to ask.
+
+    Args:
+        of: these topics, numbered through; the default are all that are filled.
+    """
+    pipeline = plan.pipeline
+    if pipeline is None or not plan.scenario.pipeline.has_positions:
+        return None
+
+    def in_topic(one: Topic) -> Mapping[int, int]:
+        return pipeline.positions(endpoints(system, plan.client), plan.topics.of_source(one), plan.folder)
+
+    def in_sources() -> Mapping[int, int]:
+        return numbered_through(plan.topics.inputs if of is None else of, in_topic)
+
+    if of is not None or not plan.group:
+        return in_sources
+    return OfGroup(in_sources, system.kafka, plan.group, frozenset(one.name for one in plan.topics.inputs))
 
 
 def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
@@ -124,18 +158,64 @@ def to_do(left: Mapping[str, int] | None) -> int | None:
     return -left[_GROWN] if _GROWN in left else sum(left.values())
 
 
+def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> bool:
+    """Whether all is loaded, and the pipeline past all of it: what it has not written by then, it has lost."""
+    if positions is None or not processes.nothing_is_loaded:
+        return False
+    try:
+        return not lag(kafka, plan.topics.inputs, plan.output, positions)
+    except (KafkaException, OSError):  # a broker that does not answer now, a checkpoint that a fault has taken: not known
+        return False
+
+
+def written(plan: RunPlan, kafka: Kafka, positions: Positions | None) -> Callable[[IsolationLevel], int]:
+    """Asks how far the output is: a topic by its end, a table by the records of the source that the pipeline is through with.
+
+    A table has no end that can be asked cheaply. Its rows stay when the pipeline goes back, so this number does, too.
+    """
+    if plan.table is None or positions is None:
+        return partial(kafka.end, *plan.output)
+    most = 0
+
+    def through(_isolation: IsolationLevel) -> int:
+        nonlocal most
+        with suppress(OSError):  # a fault removes the checkpoint
+            most = max(most, sum(positions().values()))
+        return most
+
+    return through
+
+
+def readable(end: Callable[[IsolationLevel], int]) -> int:
+    """The read_committed end of an output (`written`); 0 when the brokers do not tell it now."""
+    try:
+        return end(IsolationLevel.READ_COMMITTED)
+    except KafkaException:
+        return 0
+
+
 def settled(
     kafka: Ends, topics: Iterable[Topic], positions: Positions | None
 ) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
-    """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
+    """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for.
+
+    No positions where records are between the pipeline and its output that it has read and not written.
+    """
+    between = clock.wait_until(
+        lambda: (lag_beside(kafka, positions),),
+        within_s=_ANSWERS_WITHIN_S,
+        reason="the topics between",
+        ignore=(KafkaException,),
+    )
+    asked = None if between[0] else positions
     ends: Mapping[str, Mapping[int, Bounds]] = {}
     before: Mapping[int, int] = {}
 
     def rest() -> bool:
         nonlocal ends, before
-        before = positions() if positions else {}
+        before = asked() if asked else {}
         ends = {topic.name: kafka.settled_offsets(*topic) for topic in topics}
-        return positions is None or positions() == before
+        return asked is None or asked() == before
 
     clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
     return ends, before
@@ -187,6 +267,35 @@ class Rest:
         if lacks and lacks > 0 and self.says_missing:
             return {"records that are not in the output": lacks}
         return {_GROWN: there}
+
+
+def left_in(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None, rest: Rest | None) -> Mapping[str, int]:
+    """What is left to do until a run can be observed; empty once there is nothing more to come."""
+    undone = lag(kafka, plan.topics.inputs, plan.output, positions)
+    if rest is None or (undone and not rest.says_missing):
+        return undone
+    return {**undone, **_missing(plan, kafka, history, rest)}
+
+
+def _missing(plan: RunPlan, kafka: Kafka, history: History, rest: Rest) -> Mapping[str, int]:
+    """What the output lacks, or that it still grows."""
+    there, sample = kafka.end(*plan.output, IsolationLevel.READ_COMMITTED), history.latest(ProgressSampled)
+    stood_s = history.age_s(ProgressSampled) if sample is not None and sample.end == there else 0.0
+    rows = there if sample is None or plan.counts_positions else min(there, sample.committed)
+    lacks = None if plan.counts_positions else plan.demanded - triggers.refused(history) - rows
+    return rest.missing(there, lacks, stood_s)
+
+
+def rest_in(plan: RunPlan, history: History, positions: Positions | None) -> Rest | None:
+    """What tells that the output has stopped growing; None where nothing is written, and of a table, which only Spark reads."""
+    if plan.pipeline is None or (positions is not None and plan.table is not None):
+        return None
+    usual = rest_of(history, plan.drains_within_s)
+    usual.by_the_clock = plan.scenario.pipeline.timers
+    if positions is not None:
+        return usual
+    given_up_s = max(plan.scenario.gives_up_after_s or _GIVEN_UP_UNTOLD_S, usual.incomplete_s)
+    return Rest(max(_RESTS_UNTOLD_S, usual.incomplete_s), given_up_s, says_missing=True).within(plan.drains_within_s)
 
 
 def rest_of(history: History, within_s: float) -> Rest:

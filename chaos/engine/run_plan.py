@@ -1,0 +1,194 @@
+"""What a run is made of: its topics, pipeline and loaders, and how long it waits. All of it is known before the run begins."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.cluster.system import System
+from chaos.common import files
+from chaos.common.events import LOADER
+from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
+from chaos.expectation import ways
+from chaos.expectation.ways import Expectation
+from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, beside
+from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.pipelines.deployed import Deployed
+from chaos.scenario.plan import Schedule, scenario_seed, to_json
+from chaos.subject.base import Topic, Topics
+from chaos.subject.tables import Table
+
+# How long a phase waits. These are for what stands still: a machine that is busy with other work must not reach them.
+_FLOWS_WITHIN_S = 180.0
+_DRAINS_WITHIN_S = 180.0
+_RECOVERS_WITHIN_S = 180.0
+_BEYOND_SLO_S = 30.0
+_TRIGGER_SLACK_S = 180.0
+_GIVES_UP_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One topic that is filled, and what fills it.
+
+    Attributes:
+        name: of the topic, as it is declared.
+        topics: those of the run, where this one is the source.
+        subject: its evidence (`chaos.scenario.model.Scenario.subjects`).
+        process: the name of the loader.
+        records: how many it sends.
+        refused: how many of them the brokers must refuse for good.
+    """
+
+    name: str
+    topics: Topics
+    loader: FillSource | OwnLoader
+    subject: str
+    process: str
+    records: int
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run is made of; all of it is known before the run begins.
+
+    Attributes:
+        folder: the run directory; it exists.
+        pipeline: None when the loader itself is under test.
+        client: the client group of what is under test.
+        outputs: how many rows its model demands of the sink; None where that is one for each record, and where progress is
+            counted in records of the source: of a table, of a state, and of what a loader of the user's own sends.
+        table: what the pipeline writes in place of a topic, in this run.
+        spec: of the system that it runs on.
+        way: what its output is held against, where that does not follow from the scenario (`expectation`).
+        more_loaders: of the topics that are filled beside the source.
+    """
+
+    scenario: Scenario
+    schedule: Schedule
+    folder: Path
+    topics: Topics
+    loader: FillSource | OwnLoader
+    pipeline: Deployed | None
+    client: str
+    outputs: int | None = None
+    table: Table | None = None
+    spec: SystemSpec = field(default_factory=SystemSpec)
+    way: Expectation | None = None
+    more_loaders: tuple[FillSource | OwnLoader, ...] = ()
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Every topic that is filled; the source comes first."""
+        loaders, subjects = (self.loader, *self.more_loaders), self.scenario.subjects
+        filled = enumerate(zip(self.scenario.filled.items(), self.topics.inputs, loaders, strict=True))
+        return tuple(
+            Load(name, self.topics.of_source(topic), loader, subjects[name], _process(name, number), one.records, one.refused)
+            for number, ((name, one), topic, loader) in filled
+        )
+
+    @property
+    def expectation(self) -> Expectation:
+        """What the output is held against."""
+        return self.way or ways.of_scenario(self.scenario, self.folder)
+
+    @property
+    def counts_positions(self) -> bool:
+        """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known."""
+        return self.expectation.counts_records
+
+    @property
+    def judged(self) -> tuple[Topic, ...]:
+        """The topics that are landed: what was filled comes first."""
+        return (*self.topics.inputs, self.topics.output) if self.topics.sink else self.topics.inputs
+
+    @property
+    def output(self) -> Topic:
+        """The topic whose growth is the progress of the run; the source where a table is written (`written`)."""
+        return self.topics.output
+
+    @property
+    def records(self) -> int:
+        """How many are sent, to all topics."""
+        return self.scenario.workload.total
+
+    @property
+    def demanded(self) -> int:
+        """How many rows the output will have, if no record is refused."""
+        return self.records if self.outputs is None else self.outputs
+
+    @property
+    def group(self) -> str:
+        """The pipeline's consumer group; empty when it has none."""
+        return self.pipeline.consumer_group(self.topics) if self.pipeline else ""
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        return (self.pipeline or self.loader).transactional_ids(self.topics)
+
+    def write_down(self) -> None:
+        """Write what is to be done in this run, for those who judge it again."""
+        files.write_atomically(self.folder / "scenario.json", self.scenario.to_run())
+        files.write_atomically(self.folder / "schedule.json", json.dumps(to_json(self.schedule), indent=1))
+
+    # how long it waits ----------------------------------------------------------------------------------------------------
+
+    @property
+    def flows_within_s(self) -> float:
+        """How long the first output is waited for."""
+        return _FLOWS_WITHIN_S
+
+    @property
+    def trigger_within_s(self) -> float:
+        """How long a trigger is waited for."""
+        return self.scenario.workload.loading_s + (self.scenario.gives_up_after_s or _TRIGGER_SLACK_S)
+
+    @property
+    def gives_up_s(self) -> float:
+        """How long an output without faults may stand still until it is no longer waited for."""
+        return self.scenario.gives_up_after_s or _GIVES_UP_S
+
+    @property
+    def recovers_within_s(self) -> float:
+        """Longer than a recovery is allowed to take, so that one that never comes is seen as such."""
+        slo_s, declared_s = self.scenario.recovery_slo_s, self.scenario.gives_up_after_s
+        return max(declared_s, slo_s + 1) if declared_s else max(_RECOVERS_WITHIN_S, slo_s + _BEYOND_SLO_S)
+
+    @property
+    def loads_within_s(self) -> float:
+        """How long the loaders may take to end."""
+        return self.scenario.workload.loading_s + _DRAINS_WITHIN_S
+
+    @property
+    def drains_within_s(self) -> float:
+        """Half an hour of faults leaves more to catch up on than half a minute."""
+        return self.scenario.gives_up_after_s or _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
+
+
+def _process(topic: str, number: int) -> str:
+    """The name of a loader, and of its log."""
+    return f"{LOADER}-{topic}" if number else LOADER
+
+
+def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Sequence[Path] = ()) -> RunPlan:
+    """Name the topics after the run directory, and make the pipeline and the loaders that are declared.
+
+    Args:
+        packages: the jars of the pipeline's packages.
+    """
+    topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
+    pipeline = pipeline_of(scenario.pipeline, system.parts, packages)
+    seed, workload = scenario_seed(schedule.seed, scenario.name), scenario.workload
+    loader = loader_of(workload, system.parts, seed)
+    more = tuple(loader_of(one, system.parts, seed, beside(LEDGER, one.into)) for one in workload.also)
+    client = scenario.pipeline.client
+    table = table_of(pipeline, system, client, topics, folder)
+    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table, more_loaders=more)
+
+
+def table_of(pipeline: Deployed | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:
+    """The table that this run writes; None where it writes a topic."""
+    if pipeline is None or not pipeline.writes_table:
+        return None
+    return pipeline.table(endpoints(system, client), topics, folder)
