@@ -27,7 +27,7 @@ from chaos.engine.session import OpenRun, Outcome, Session
 from chaos.faults.base import FaultBase
 from chaos.judging.story import Story, stories
 from chaos.pytest_plugin import scenario_item
-from chaos.pytest_plugin.plugin import FILE, scenarios_files
+from chaos.pytest_plugin.asked import FILE, scenarios_files
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM, refusing
 from chaos.pytest_plugin.scenario_item import replay_of, uncaptured
 from chaos.report.failure_text import explain

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chaos.common.errors import PluginError
+from chaos.pytest_plugin.asked import FILE, has_our_lines, is_asked, is_driven, is_ours, keep_named, keep_typed
 from chaos.runtime.capabilities import EXTERNAL, RUNTIMES
 
 if TYPE_CHECKING:
@@ -34,16 +35,12 @@ if TYPE_CHECKING:
     from chaos.pytest_plugin.driven import Chaos
     from chaos.pytest_plugin.scenario_item import ScenarioItem
 
-FILE = "scenarios.yaml"
 _SCENARIOS = "chaos-scenarios"
 _DRIVEN = "chaos-driven"
 _DRIVEN_WITHIN_S = 2700.0  # a workload of ten minutes, and what it takes beside that
-_TYPED = pytest.StashKey[str]()
-_NAMED = pytest.StashKey[frozenset[Path]]()
 _YAML = frozenset({".yaml", ".yml"})
 _ONE = re.compile(r"^(?P<test>(?P<file>.+)::test_scenario)\[(?P<name>[^\]#]+)(#(?P<number>\d+))?\]$")
 _ASK = "it breaks a real system, and runs only under -m chaos"
-_OURS = (re.compile(r"^version:[ \t]*\d+[ \t]*(#.*)?$", re.MULTILINE), re.compile(r"^scenario\w*[ \t]*:", re.MULTILINE))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,8 +76,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
-    """Keep the ``-m`` of the command line: one in the ini, or in PYTEST_ADDOPTS, must not start anything."""
-    _keep_typed(early_config, parser)
+    """Keep the ``-m`` of the command line."""
+    keep_typed(early_config, parser)
 
 
 class Late:
@@ -92,11 +89,7 @@ class Late:
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Keep the ``-m`` of the command line, before `pytest_configure` of this plugin asks for it."""
-        _keep_typed(config, self._parser)
-
-
-def _keep_typed(config: pytest.Config, parser: pytest.Parser) -> None:
-    config.stash[_TYPED] = parser.parse_known_args(config.invocation_params.args).markexpr or ""
+        keep_typed(config, self._parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -107,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
             pytest-xdist is to deal out scenarios.
     """
     config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
-    config.stash[_NAMED] = frozenset(path for pattern in config.getini("chaos_files") for path in _matching(pattern, config))
+    keep_named(config)
     if is_asked(config) and config.getoption("numprocesses", None):
         raise pytest.UsageError("scenarios run one after the other, in one process: leave out -n")
     is_meant, file = config.getoption("--chaos-runtime") == EXTERNAL, config.getoption("--chaos-external")
@@ -127,7 +120,7 @@ def pytest_collection(session: pytest.Session) -> None:
 def _repeated(typed: str, times: int, config: pytest.Config) -> Iterator[str]:
     """What is typed for one scenario, as its repetitions are called."""
     found = _ONE.match(typed)
-    if found is None or not _is_ours(config.invocation_params.dir / found["file"], config):
+    if found is None or not is_ours(config.invocation_params.dir / found["file"], config):
         yield typed
         return
     test, name, number = found["test"], found["name"], int(found["number"] or 0)
@@ -148,8 +141,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """
     config = parent.config
     is_path = parent.session.isinitpath(file_path)
-    if not _is_ours(file_path, config):
-        if is_path and is_asked(config) and file_path.suffix in _YAML and _has_our_lines(file_path):
+    if not is_ours(file_path, config):
+        if is_path and is_asked(config) and file_path.suffix in _YAML and has_our_lines(file_path):
             shown = os.path.relpath(file_path, config.rootpath)
             raise parent.CollectError(
                 f"{shown} is a scenarios file that is not looked for: add -o chaos_files={shlex.quote(shown)}"
@@ -212,30 +205,6 @@ def chaos(request: pytest.FixtureRequest, chaos_session: "Session") -> "Iterator
     yield from driven.opened(request, chaos_session)
 
 
-def is_driven(item: pytest.Item) -> bool:
-    """Whether a test asks for our fixture `chaos`: a repository may have one of its own, under the same name."""
-    if "chaos" not in getattr(item, "fixturenames", ()):
-        return False
-    info = getattr(item, "_fixtureinfo", None)  # pytest says nowhere else which of several fixtures of a name is meant
-    found = list(info.name2fixturedefs.get("chaos", ())) if info else []
-    return bool(found) and getattr(found[-1].func, "__module__", "") == __name__
-
-
-def scenarios_files(config: pytest.Config, folder: Path) -> list[Path]:
-    """The scenarios files of a test in this folder: those that the ini names, or the nearest one, in its folder or above."""
-    if config.getini("chaos_files"):
-        named = config.stash[_NAMED]
-        return sorted(named)
-    folders = [folder, *folder.parents]
-    below_root = folders[: folders.index(config.rootpath) + 1] if config.rootpath in folders else [folder]
-    return [path for path in (near / FILE for near in below_root) if path.is_file() and _is_ours(path, config)][:1]
-
-
-def is_asked(config: pytest.Config) -> bool:
-    """Whether the command line has a ``-m`` with the word chaos in it."""
-    return re.search(r"\bchaos\b", config.stash.get(_TYPED, "")) is not None
-
-
 def _register_scenarios(config: pytest.Config) -> ModuleType:
     """Add the hooks of scenarios, once; returns `chaos.pytest_plugin.scenario_file`.
 
@@ -251,30 +220,6 @@ def _register_scenarios(config: pytest.Config) -> ModuleType:
     if not config.pluginmanager.has_plugin(_SCENARIOS):
         config.pluginmanager.register(scenario_file, _SCENARIOS)
     return scenario_file
-
-
-def _matching(pattern: str, config: pytest.Config) -> Iterator[Path]:
-    try:
-        yield from map(Path.resolve, config.rootpath.glob(pattern))
-    except (NotImplementedError, ValueError):
-        raise pytest.UsageError(
-            f"chaos_files: {pattern!r} is not a pattern below {config.rootpath}; write e.g. chaos/*.yaml"
-        ) from None
-
-
-def _is_ours(path: Path, config: pytest.Config) -> bool:
-    """Whether the ini names it, or else by its name and its lines: other tools have a `scenarios.yaml` too."""
-    if config.getini("chaos_files"):
-        return path.resolve() in config.stash[_NAMED]
-    return path.name == FILE and _has_our_lines(path)
-
-
-def _has_our_lines(path: Path) -> bool:
-    try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
-        return False
-    return all(line.search(text) for line in _OURS)
 
 
 def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:

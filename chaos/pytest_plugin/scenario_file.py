@@ -22,7 +22,7 @@ from chaos.engine.session import Session
 from chaos.external import declaration
 from chaos.external.declaration import External
 from chaos.pytest_plugin import scenario_item
-from chaos.pytest_plugin.plugin import is_asked, is_driven
+from chaos.pytest_plugin.asked import is_asked, is_driven
 from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
 from chaos.report import summary, terminal
 from chaos.runtime.capabilities import EXTERNAL
