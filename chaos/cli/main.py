@@ -106,7 +106,7 @@ def up(
 
 
 @app.command()
-def init(  # noqa: PLR0913 - one argument for each option
+def init(
     words: Annotated[
         list[str] | None,
         typer.Argument(help="after --: the arguments of the job, or the command, with their placeholders", show_default=False),
@@ -290,7 +290,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
 
 
 @audits.command()
-def transactions(  # noqa: PLR0913
+def transactions(
     *,
     report: Report = None,
     rows_per_record: Annotated[str, typer.Option(help="how many rows one record makes, 1, or at least and at most, 0..1")] = "",

@@ -55,7 +55,7 @@ def pause(seconds: float, stop: Event | None = None) -> bool:
     return stop.wait(seconds)
 
 
-def wait_until(  # noqa: PLR0913 - how long, and what is told of it
+def wait_until(
     condition: Callable[[], T],
     *,
     within_s: float,

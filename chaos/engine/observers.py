@@ -49,7 +49,7 @@ class Look(NamedTuple):
 class Sampler(Poller):
     """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
-    def __init__(  # noqa: PLR0913 - what is sampled, and what it is measured by
+    def __init__(
         self,
         kafka: Kafka,
         history: History,
@@ -81,7 +81,7 @@ class Sampler(Poller):
         self._by_positions = by_positions
         self._counted = counted
         self._error = ""
-        self._before: Mapping[str, int] = {}
+        self._before: ProgressSampled | None = None
 
     def _run(self) -> None:
         super()._run()
@@ -91,22 +91,21 @@ class Sampler(Poller):
     def _look(self) -> None:
         sample = self._sample()
         if sample and sample != self._before:
-            self._history.record(ProgressSampled(**sample))
+            self._history.record(sample)
             self._before = sample
 
-    def _sample(self) -> Mapping[str, int]:
-        """Empty while a leader does not answer; the reason is in the history."""
+    def _sample(self) -> ProgressSampled | None:
+        """None while a leader does not answer; the reason is in the history."""
         try:
             written = sum(self._kafka.end(*one, IsolationLevel.READ_UNCOMMITTED) for one in self._sources)
             end = self._output(IsolationLevel.READ_COMMITTED)
         except (KafkaException, InconclusiveError) as error:
             self._silent(str(error))
-            return {}
+            return None
         self._error = ""
         lacking = refused(self._history)
         records, total = self._records - lacking, self._total - lacking
-        known = {"written": min(written, records), "committed": min(self._passed(end), total), "total": total}
-        return {**known, "end": end}
+        return ProgressSampled(written=min(written, records), committed=min(self._passed(end), total), total=total, end=end)
 
     def _passed(self, end: int) -> int:
         if not self._by_positions:
@@ -194,7 +193,7 @@ _UNREAD = (KafkaException, Py4JError, PySparkException)
 class EarlyAudit(Poller):
     """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
 
-    def __init__(  # noqa: PLR0913 - what is read, and what it holds
+    def __init__(
         self,
         spark: Callable[[], SparkSession],
         kafka: Kafka,

@@ -187,9 +187,17 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None) -> Sampler:
     output, by_positions = ends.written(plan, kafka, positions), plan.counts_positions
-    words = {"records": plan.records, "total": plan.demanded}
     counted = None if by_positions or plan.table is not None else Counted(kafka.cluster, plan.output)
-    return Sampler(kafka, history, plan.topics.inputs, output, **words, by_positions=by_positions, counted=counted)
+    return Sampler(
+        kafka,
+        history,
+        plan.topics.inputs,
+        output,
+        records=plan.records,
+        total=plan.demanded,
+        by_positions=by_positions,
+        counted=counted,
+    )
 
 
 def _pipeline_sampler(
@@ -207,8 +215,15 @@ def _auditing(
     scenario = plan.scenario
     if spark is None or scenario.workload.rows or not plan.expectation.is_of_integers:  # it knows numbers only
         return nullcontext()
-    dealt = {"source_partitions": plan.topics.partitions, "records": scenario.workload.total}
-    return EarlyAudit(spark, kafka, history, plan.output, **dealt, isolation=scenario.isolation)
+    return EarlyAudit(
+        spark,
+        kafka,
+        history,
+        plan.output,
+        source_partitions=plan.topics.partitions,
+        records=plan.records,
+        isolation=scenario.isolation,
+    )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ Makers = Mapping[str, Looks]
 """View -> what makes its rows."""
 
 
-def observe(  # noqa: PLR0913 - all that is landed
+def observe(
     plan: RunPlan,
     kafka: Kafka,
     spark: Callable[[], SparkSession],

@@ -186,8 +186,15 @@ def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:
     scenario = plan.scenario.model_copy(update=unbroken).without(of_rows, _NOT_ASKED)
     topics = topics_of(scenario, system.kafka.cluster.prefix, place.name)
     table = table_of(plan.pipeline, system, plan.client, topics, place)
-    planned: dict[str, Any] = {"topics": topics, "table": table, "folder": place, "way": TheTwin()}
-    return replace(plan, scenario=scenario, schedule=schedule_of(scenario, plan.schedule.seed), **planned)
+    return replace(
+        plan,
+        scenario=scenario,
+        schedule=schedule_of(scenario, plan.schedule.seed),
+        folder=place,
+        topics=topics,
+        table=table,
+        way=TheTwin(),
+    )
 
 
 def _require_same(plan: RunPlan, one: DataFrame, other: DataFrame) -> None:

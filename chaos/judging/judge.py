@@ -107,8 +107,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         model = expectation.model
         demanded = None if model is None or model.said.is_copy else liveness.demanded(events)
         total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
-        words: Any = {"each": demanded is None, "ends": scenario.ends}
-        findings = (*findings, liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], **words))
+        flowed = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], each=demanded is None, ends=scenario.ends)
+        findings = (*findings, flowed)
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
 

@@ -50,7 +50,7 @@ class Answers:
     removed: DataFrame | None = None
 
 
-def find(  # noqa: PLR0913 - both logs, and what is known of them
+def find(
     wanted: DataFrame,
     sink: DataFrame,
     lines: int,

@@ -114,7 +114,7 @@ def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int, *, head
     return number
 
 
-def of_sink(  # noqa: PLR0913 - what is demanded, and all that is known of it
+def of_sink(
     demanded: DataFrame,
     positions: Mapping[int, int],
     lines: int,

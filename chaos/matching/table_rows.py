@@ -74,7 +74,7 @@ def mend(kind: str, table: Table) -> str:
             return "see logs/table.log"
 
 
-def land(  # noqa: PLR0913 - all that is known of a sink
+def land(
     spark: SparkSession,
     found: Landed,
     number: Numbering,

@@ -135,7 +135,7 @@ class Chaos:
         self._judged: Judged | None = None
         self._shown = ExitStack()
 
-    def start(  # noqa: PLR0913 - the keys of a scenario
+    def start(
         self,
         pipeline: str | Pipeline | Mapping[str, Any],
         workload: Workload | Mapping[str, Any] | None = None,

@@ -291,7 +291,7 @@ def _place(numbers: Numbers, partition: int) -> tuple[str, int]:
 class _Live:
     """One thread reads, judges and tells."""
 
-    def __init__(  # noqa: PLR0913 - what it reads, and where it tells
+    def __init__(
         self,
         plan: Plan,
         follow: Follow,

@@ -325,7 +325,7 @@ def _unread(now: Moment) -> str:
     return "; ".join(filter(None, (_doubted(follow.doubts["source"], "source"), again)))
 
 
-def _finding(  # noqa: PLR0913 - one argument for each part of it
+def _finding(
     verifier: str,
     checked: int,
     counts: Mapping[str, int],

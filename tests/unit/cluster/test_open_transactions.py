@@ -53,7 +53,7 @@ def listing(*rows, code=0):
     return struct.pack(">ih", 0, code) + b"\x01" + bytes([len(rows) + 1]) + states + b"\x00"
 
 
-def description(name, state, pid=7, epoch=3, partitions=(), topic="sink", code=0):  # noqa: PLR0913 - as many as it has
+def description(name, state, pid=7, epoch=3, partitions=(), topic="sink", code=0):
     """DescribeTransactions v0: error, id, state, timeout (2 s), start, producer id and epoch, topics[name, partitions]."""
     numbers = bytes([len(partitions) + 1]) + b"".join(struct.pack(">i", one) for one in partitions)
     topics = b"\x02" + compact(topic) + numbers + b"\x00" if partitions else b"\x01"

@@ -155,7 +155,7 @@ def test_a_ping_is_answered_or_not():
     assert protocol.refused(address)
 
 
-def batch(first, records, producer=-1, epoch=-1, attributes=0, body=b"", magic=2, timestamp_ms=0):  # noqa: PLR0913 - as many as a header has
+def batch(first, records, producer=-1, epoch=-1, attributes=0, body=b"", magic=2, timestamp_ms=0):
     """Its bytes; what no reader of headers looks at is zero."""
     tail = struct.pack(">hiqqqhii", attributes, records - 1, 0, timestamp_ms, producer, epoch, 0, records) + body
     return struct.pack(">qiibI", first, 9 + len(tail), 0, magic, 0) + tail
