@@ -20,7 +20,7 @@ from chaos.loader.plain import due
 from chaos.runtime.base import Process, ProcessSpec
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import SparkSubmitPipeline
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE_PARTITIONS = 9  # as many as there may be workers
@@ -213,7 +213,7 @@ class Bench:
         folder = self.folder / name
         folder.mkdir()
         with self.topic("squares", NUMBERS_PARTITIONS) as sink:
-            topics = Topics(NUMBERS, sink, NUMBERS_PARTITIONS, suffix=name)
+            topics = Topics((Topic(NUMBERS, NUMBERS_PARTITIONS),), sink, suffix=name)
             declared = self._pipelines[_JOBS[cell.guarantee]]
             if not isinstance(declared, SparkSubmitPipeline):
                 sys.exit(f"{_JOBS[cell.guarantee]} is no Spark job")

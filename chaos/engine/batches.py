@@ -41,18 +41,16 @@ class Job:
     Attributes:
         checkpoint: of its query, or a folder that has that below it.
         source: the topic; batches are those of the query that reads it.
-        source_ends: partition -> its ends now; raises KafkaException while a leader does not answer.
+        ends: topic that is filled -> partition -> its ends now; raises KafkaException while a leader does not answer.
         sink_ends: the same of the sink, which was empty when the run began.
         all_loaded: whether nothing is written any more to what is filled.
-        beside: topic -> the same as `source_ends`, of what is filled beside the source.
     """
 
     checkpoint: Path
     source: str
-    source_ends: Callable[[], Mapping[int, Bounds]]
+    ends: Mapping[str, Callable[[], Mapping[int, Bounds]]]
     sink_ends: Callable[[], Mapping[int, Bounds]]
     all_loaded: Callable[[], bool]
-    beside: Mapping[str, Callable[[], Mapping[int, Bounds]]] = field(default_factory=dict)
 
 
 def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
@@ -64,10 +62,9 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
     return Job(
         plan.folder / CHECKPOINT,
         plan.topics.source,
-        partial(kafka.offsets, *plan.topics.input),
+        {one.name: partial(kafka.offsets, *one) for one in plan.topics.filled},
         sink_ends,
         lambda: processes.nothing_is_loaded,
-        {one.name: partial(kafka.offsets, *one) for one in plan.topics.inputs[1:]},
     )
 
 
@@ -156,8 +153,7 @@ class BatchSight:
         """The batch in which all that is filled is planned; None as long as that is not known."""
         if not self.job.all_loaded():
             return None
-        asked = {self.job.source: self.job.source_ends, **self.job.beside}
-        ends = {topic: {number: one.hw for number, one in ask().items()} for topic, ask in asked.items()}
+        ends = {topic: {number: one.hw for number, one in ask().items()} for topic, ask in self.job.ends.items()}
         last = None
         for batch in sorted(batches(checkpoint, OFFSETS), reverse=True):
             plans = {topic: planned(checkpoint, batch, topic) for topic in ends}

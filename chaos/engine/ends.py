@@ -91,14 +91,14 @@ def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = Non
         return None
 
     def in_topic(one: Topic) -> Mapping[int, int]:
-        return pipeline.positions(endpoints(system, plan.client), plan.topics.of_source(one), plan.folder)
+        return pipeline.positions(endpoints(system, plan.client), plan.topics.of_one(one), plan.folder)
 
     def in_sources() -> Mapping[int, int]:
-        return numbered_through(plan.topics.inputs if of is None else of, in_topic)
+        return numbered_through(plan.topics.filled if of is None else of, in_topic)
 
     if of is not None or not plan.group:
         return in_sources
-    return OfGroup(in_sources, system.kafka, plan.group, frozenset(one.name for one in plan.topics.inputs))
+    return OfGroup(in_sources, system.kafka, plan.group, frozenset(one.name for one in plan.topics.filled))
 
 
 def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
@@ -163,7 +163,7 @@ def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: 
     if positions is None or not processes.nothing_is_loaded:
         return False
     try:
-        return not lag(kafka, plan.topics.inputs, plan.output, positions)
+        return not lag(kafka, plan.topics.filled, plan.output, positions)
     except (KafkaException, OSError):  # a broker that does not answer now, a checkpoint that a fault has taken: not known
         return False
 
@@ -271,7 +271,7 @@ class Rest:
 
 def left_in(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None, rest: Rest | None) -> Mapping[str, int]:
     """What is left to do until a run can be observed; empty once there is nothing more to come."""
-    undone = lag(kafka, plan.topics.inputs, plan.output, positions)
+    undone = lag(kafka, plan.topics.filled, plan.output, positions)
     if rest is None or (undone and not rest.says_missing):
         return undone
     return {**undone, **_missing(plan, kafka, history, rest)}

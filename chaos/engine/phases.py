@@ -171,7 +171,8 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
 def _require_all_loaded(plan: RunPlan, history: History, processes: RunProcesses) -> None:
     for load in plan.loads:
-        require_all_loaded(history, processes.loaders.get(load.process), load.records, load.process, refused=load.refused)
+        loader, refused = processes.loaders.get(load.process), load.filling.refused
+        require_all_loaded(history, loader, load.records, load.process, refused=refused)
 
 
 def _make_topics(plan: RunPlan, kafka: Kafka) -> None:

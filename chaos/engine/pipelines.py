@@ -30,15 +30,13 @@ def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
     names = {name: f"{prefix}{name}-{suffix}" for name in scenario.used}
     sizes = {name: scenario.topics[name].partitions for name in names}
     return Topics(
-        source=names[scenario.source],
+        filled=tuple(Topic(names[name], sizes[name]) for name in scenario.filled),
         sink=names.get(scenario.sink, ""),
-        partitions=sizes[scenario.source],
         prefix=prefix,
         suffix=suffix,
         sink_partitions=sizes.get(scenario.sink, 0),
         read=tuple(Topic(names[name], sizes[name]) for name in scenario.pipeline.reads),
         names=names,
-        filled=tuple(Topic(names[name], sizes[name]) for name in scenario.filled),
     )
 
 

@@ -21,7 +21,7 @@ from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError, ProcessEndedError, one_line
-from chaos.common.events import LOADER, PIPELINE, ProcessSaid
+from chaos.common.events import PIPELINE, ProcessSaid
 from chaos.common.history import History
 from chaos.engine.error_lines import last_errors, last_line
 from chaos.judging.statements import STARTED_AGAIN
@@ -413,19 +413,13 @@ class StartedService:
 
 @dataclass(slots=True)
 class RunProcesses:
-    """The pipeline and the loaders of one run, each from the moment when it was started.
-
-    Attributes:
-        loader: of the source.
-        more_loaders: of the topics that are filled beside it.
-    """
+    """The pipeline, the loaders and the services of one run, by their names, each from the moment when it was started."""
 
     runtime: Runtime
     history: History
     folder: Path
     pipeline: ManagedProcess | None = None
-    loader: ManagedProcess | None = None
-    more_loaders: list[ManagedProcess] = field(default_factory=list)
+    loaders: dict[str, ManagedProcess] = field(default_factory=dict)
     services: dict[str, StartedService] = field(default_factory=dict)
 
     def start_service(self, service: Service) -> None:
@@ -459,18 +453,8 @@ class RunProcesses:
         self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder, instance)
         return self.pipeline
 
-    def start_loader(self, command: Command, name: str = LOADER) -> None:
-        started = ManagedProcess(self.runtime, self.history, name, command, self.folder)
-        if name == LOADER:
-            self.loader = started
-        else:
-            self.more_loaders.append(started)
-
-    @property
-    def loaders(self) -> Mapping[str, ManagedProcess]:
-        """Those that were started, by their names."""
-        first = {} if self.loader is None else {LOADER: self.loader}
-        return first | {one.name: one for one in self.more_loaders}
+    def start_loader(self, command: Command, name: str) -> None:
+        self.loaders[name] = ManagedProcess(self.runtime, self.history, name, command, self.folder)
 
     @property
     def nothing_is_loaded(self) -> bool:

@@ -6,7 +6,7 @@ of them is told in a line, and the run is UNKNOWN.
 """
 
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -19,13 +19,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.engine.run_plan import RunPlan
+from chaos.engine.run_plan import Load, Loader, RunPlan
 from chaos.loader import rows, sources
-from chaos.loader.declaration import FillSource, beside
+from chaos.loader.declaration import FillSource, marked
 from chaos.loader.rows import RowsError
 from chaos.loader.sources import Function
 from chaos.scenario.checks import too_long
-from chaos.scenario.model import Filling, Scenario, Workload
+from chaos.scenario.model import Filling
 from chaos.scenario.plan import scenario_seed
 
 _MADE_WITHIN_S = 600.0
@@ -33,7 +33,7 @@ _MADE_WITHIN_S = 600.0
 
 def made_beforehand(plan: RunPlan) -> bool:
     """Whether the run has rows that are known before they are sent: not those of a loader of the user's own."""
-    return any(_of_rows(plan, number) for number in range(len(plan.scenario.workload.fillings)))
+    return any(one.filling.rows is not None and isinstance(one.loader, FillSource) for one in plan.loads)
 
 
 def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
@@ -42,26 +42,21 @@ def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     Raises:
         InconclusiveError: the rows cannot be had.
     """
-    for number, _ in enumerate(plan.scenario.workload.fillings):
-        if _of_rows(plan, number):
-            plan = _filled(plan, number, spark)
-    return plan
-
-
-def _of_rows(plan: RunPlan, number: int) -> bool:
-    loader = (plan.loader, *plan.more_loaders)[number]
-    return plan.scenario.workload.fillings[number].rows is not None and isinstance(loader, FillSource)
-
-
-def _filled(plan: RunPlan, number: int, spark: Callable[[], SparkSession]) -> RunPlan:
-    """The plan with the rows of one topic."""
-    workload, load = plan.scenario.workload, plan.loads[number]
-    filling, loader = workload.fillings[number], load.loader
-    assert filling.rows is not None  # noqa: S101 - see `_of_rows`
-    assert isinstance(loader, FillSource)  # noqa: S101 - likewise
+    if not made_beforehand(plan):
+        return plan
     plan.write_down()
-    path = plan.folder / (beside(rows.FILE, load.name) if number else rows.FILE)
-    place = f"workload, {f'also, {load.name}, ' if number else ''}rows, {filling.rows.kind}"
+    loaders = tuple(_with_rows(plan, load, spark) for load in plan.loads)
+    workload = plan.scenario.workload.sending(one.records for one in loaders)
+    return replace(plan, scenario=plan.scenario.model_copy(update={"workload": workload}), loaders=loaders)
+
+
+def _with_rows(plan: RunPlan, load: Load, spark: Callable[[], SparkSession]) -> Loader:
+    """The loader of a topic, with its rows in their file."""
+    filling, loader = load.filling, load.loader
+    if filling.rows is None or not isinstance(loader, FillSource):
+        return loader
+    path = plan.folder / marked(rows.FILE, load.mark)
+    place = f"workload, {f'also, {load.name}, ' if load.mark else ''}rows, {filling.rows.kind}"
     try:
         count = _written(filling, plan, load.topics.partitions, path, spark)
     except RowsError as error:
@@ -69,22 +64,12 @@ def _filled(plan: RunPlan, number: int, spark: Callable[[], SparkSession]) -> Ru
     problem = too_long(filling.model_copy(update={"records": count}))
     if problem:
         raise InconclusiveError(f"{place}: {problem}")
-    made = replace(loader, records=count, rows=path)
-    if not number:
-        return replace(plan, scenario=_with(plan.scenario, workload, {"records": count}), loader=made)
-    also, more = list(workload.also), list(plan.more_loaders)
-    also[number - 1] = also[number - 1].model_copy(update={"records": count})
-    more[number - 1] = made
-    return replace(plan, scenario=_with(plan.scenario, workload, {"also": tuple(also)}), more_loaders=tuple(more))
-
-
-def _with(scenario: Scenario, workload: Workload, changed: Mapping[str, Any]) -> Scenario:
-    return scenario.model_copy(update={"workload": workload.model_copy(update=changed)})
+    return replace(loader, records=count, rows=path)
 
 
 def _written(filling: Filling, plan: RunPlan, partitions: int, path: Path, spark: Callable[[], SparkSession]) -> int:
     declared, wanted = filling.rows, filling.wanted
-    assert declared is not None  # noqa: S101 - see `_of_rows`
+    assert declared is not None  # noqa: S101 - see `_with_rows`
     if declared.sql is not None:
         scratch = plan.folder / "rows-of-sql"
         try:

@@ -191,7 +191,7 @@ def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: Positions
     return Sampler(
         kafka,
         history,
-        plan.topics.inputs,
+        plan.topics.filled,
         output,
         records=plan.records,
         total=plan.demanded,
@@ -206,7 +206,7 @@ def _pipeline_sampler(
     if positions is None:
         return nullcontext()
     executors = system.spark.executors if Capability.SPARK in plan.scenario.pipeline.capabilities else tuple
-    return PipelineSampler(system.kafka, history, plan.topics.inputs, positions=positions, executors=executors)
+    return PipelineSampler(system.kafka, history, plan.topics.filled, positions=positions, executors=executors)
 
 
 def _auditing(

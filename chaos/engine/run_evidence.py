@@ -175,7 +175,8 @@ class _Over:
     def _by_name(self) -> DataFrame:
         pipeline = self.plan.pipeline
         assert pipeline is not None  # noqa: S101 - nothing is asked of what it writes where there is none
-        return pipeline.expected(landing.landed(self.spark, self.folder, self.plan.loads[0].subject))
+        (load,) = self.plan.loads  # a model by name is of the integers of one topic
+        return pipeline.expected(landing.landed(self.spark, self.folder, load.subject))
 
     def _views(self) -> Views:
         """What the pipeline reads, as it was landed."""
@@ -205,7 +206,7 @@ def said_of_sink(plan: RunPlan, kafka: Kafka, looks: Looks | None) -> Makers:
     """What the pipeline said of the topic that it wrote, and what was seen of that while the run went on."""
     if looks is None:
         return _told(plan, PIPELINE)
-    return {**_told(plan, PIPELINE), "looks": looks, "reached": partial(kafka.reached, plan.group, plan.topics.inputs)}
+    return {**_told(plan, PIPELINE), "looks": looks, "reached": partial(kafka.reached, plan.group, plan.topics.filled)}
 
 
 def _told(plan: RunPlan, writer: str) -> Makers:

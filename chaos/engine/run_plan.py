@@ -11,8 +11,8 @@ from chaos.common.events import LOADER
 from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.expectation import ways
 from chaos.expectation.ways import Expectation
-from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, beside
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, marked
+from chaos.scenario.model import Filling, Scenario, SystemSpec
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.subject.base import Topic, Topics
@@ -26,6 +26,8 @@ _BEYOND_SLO_S = 30.0
 _TRIGGER_SLACK_S = 180.0
 _GIVES_UP_S = 180.0
 
+Loader = FillSource | OwnLoader
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -33,20 +35,28 @@ class Load:
 
     Attributes:
         name: of the topic, as it is declared.
-        topics: those of the run, where this one is the source.
+        filling: the declaration of what is sent.
+        topics: those of the run, where no other is filled.
         subject: its evidence (`chaos.scenario.model.Scenario.subjects`).
-        process: the name of the loader.
-        records: how many it sends.
-        refused: how many of them the brokers must refuse for good.
+        mark: what tells its process and files from those of others (`Scenario.marks`).
     """
 
     name: str
+    filling: Filling
     topics: Topics
-    loader: FillSource | OwnLoader
+    loader: Loader
     subject: str
-    process: str
-    records: int
-    refused: int = 0
+    mark: str
+
+    @property
+    def records(self) -> int:
+        """How many are sent."""
+        return self.loader.records
+
+    @property
+    def process(self) -> str:
+        """The name of the loader's process, and of its log."""
+        return f"{LOADER}{self.mark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,7 @@ class RunPlan:
 
     Attributes:
         folder: the run directory; it exists.
+        loaders: one for each topic that is filled, in their order.
         pipeline: None when the loader itself is under test.
         client: the client group of what is under test.
         outputs: how many rows its model demands of the sink; None where that is one for each record, and where progress is
@@ -62,30 +73,29 @@ class RunPlan:
         table: what the pipeline writes in place of a topic, in this run.
         spec: of the system that it runs on.
         way: what its output is held against, where that does not follow from the scenario (`expectation`).
-        more_loaders: of the topics that are filled beside the source.
     """
 
     scenario: Scenario
     schedule: Schedule
     folder: Path
     topics: Topics
-    loader: FillSource | OwnLoader
+    loaders: tuple[Loader, ...]
     pipeline: Deployed | None
     client: str
     outputs: int | None = None
     table: Table | None = None
     spec: SystemSpec = field(default_factory=SystemSpec)
     way: Expectation | None = None
-    more_loaders: tuple[FillSource | OwnLoader, ...] = ()
 
     @property
     def loads(self) -> tuple[Load, ...]:
-        """Every topic that is filled; the source comes first."""
-        loaders, subjects = (self.loader, *self.more_loaders), self.scenario.subjects
-        filled = enumerate(zip(self.scenario.filled.items(), self.topics.inputs, loaders, strict=True))
+        """Every topic that is filled."""
+        subjects, marks = self.scenario.subjects, self.scenario.marks
         return tuple(
-            Load(name, self.topics.of_source(topic), loader, subjects[name], _process(name, number), one.records, one.refused)
-            for number, ((name, one), topic, loader) in filled
+            Load(name, filling, self.topics.of_one(topic), loader, subjects[name], marks[name])
+            for (name, filling), topic, loader in zip(
+                self.scenario.filled.items(), self.topics.filled, self.loaders, strict=True
+            )
         )
 
     @property
@@ -101,7 +111,7 @@ class RunPlan:
     @property
     def judged(self) -> tuple[Topic, ...]:
         """The topics that are landed: what was filled comes first."""
-        return (*self.topics.inputs, self.topics.output) if self.topics.sink else self.topics.inputs
+        return (*self.topics.filled, self.topics.output) if self.topics.sink else self.topics.filled
 
     @property
     def output(self) -> Topic:
@@ -125,7 +135,9 @@ class RunPlan:
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        return (self.pipeline or self.loader).transactional_ids(self.topics)
+        if self.pipeline is not None:
+            return self.pipeline.transactional_ids(self.topics)
+        return tuple(one for load in self.loads for one in load.loader.transactional_ids(load.topics))
 
     def write_down(self) -> None:
         """Write what is to be done in this run, for those who judge it again."""
@@ -166,11 +178,6 @@ class RunPlan:
         return self.scenario.gives_up_after_s or _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
-def _process(topic: str, number: int) -> str:
-    """The name of a loader, and of its log."""
-    return f"{LOADER}-{topic}" if number else LOADER
-
-
 def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Sequence[Path] = ()) -> RunPlan:
     """Name the topics after the run directory, and make the pipeline and the loaders that are declared.
 
@@ -179,12 +186,13 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
     """
     topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
     pipeline = pipeline_of(scenario.pipeline, system.parts, packages)
-    seed, workload = scenario_seed(schedule.seed, scenario.name), scenario.workload
-    loader = loader_of(workload, system.parts, seed)
-    more = tuple(loader_of(one, system.parts, seed, beside(LEDGER, one.into)) for one in workload.also)
+    seed, marks = scenario_seed(schedule.seed, scenario.name), scenario.marks
+    loaders = tuple(
+        loader_of(filling, system.parts, seed, marked(LEDGER, marks[topic])) for topic, filling in scenario.filled.items()
+    )
     client = scenario.pipeline.client
     table = table_of(pipeline, system, client, topics, folder)
-    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table, more_loaders=more)
+    return RunPlan(scenario, schedule, folder, topics, loaders, pipeline, client, table=table)
 
 
 def table_of(pipeline: Deployed | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:

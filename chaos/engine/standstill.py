@@ -48,7 +48,7 @@ def was_struck(history: History) -> bool:
 def why(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> str:
     """What is behind, what brokers and positions say of it, and the pipeline's own error, as far as that is known now."""
     try:
-        behind = told(lag(kafka, plan.topics.inputs, plan.output, positions))
+        behind = told(lag(kafka, plan.topics.filled, plan.output, positions))
     except (KafkaException, OSError) as error:
         behind = f"how far it is behind is not known: {error}"
     return "; ".join(filter(None, (behind, now(plan, kafka, positions), processes.error_of_pipeline())))
@@ -104,9 +104,9 @@ class Seen:
 
 def _seen(plan: RunPlan, kafka: Ends, positions: Positions | None) -> Seen:
     counts = {
-        one: sum(ends.hw - ends.low for ends in kafka.offsets(*one).values()) for one in (*plan.topics.inputs, plan.output)
+        one: sum(ends.hw - ends.low for ends in kafka.offsets(*one).values()) for one in (*plan.topics.filled, plan.output)
     }
-    sent, names = sum(counts[one] for one in plan.topics.inputs), " and ".join(one.name for one in plan.topics.inputs)
+    sent, names = sum(counts[one] for one in plan.topics.filled), " and ".join(one.name for one in plan.topics.filled)
     read = None if positions is None else sum(positions().values())
     return Seen(names, plan.topics.sink, sent, counts[plan.output], read, plan.group)
 

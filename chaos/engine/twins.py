@@ -94,7 +94,7 @@ def key_of(plan: RunPlan, system: System) -> str:
         InconclusiveError: a file that the pipeline needs cannot be read.
     """
     scenario = plan.scenario
-    rows = [one.rows for one in (plan.loader, *plan.more_loaders) if isinstance(one, FillSource) and one.rows is not None]
+    rows = [one.rows for one in plan.loaders if isinstance(one, FillSource) and one.rows is not None]
     without_rows: Any = {"rows": True, "also": {"__all__": {"rows"}}}
     workload = scenario.workload.model_dump(mode="json", by_alias=True, exclude=without_rows)
     told = {

@@ -26,9 +26,9 @@ PLACEHOLDERS = (
 """Of a loader of the user's own."""
 
 
-def beside(file: str, topic: str) -> str:
-    """What a file of the loader is called for a topic that is filled beside the source: ``ledger-customers.csv``."""
-    return f"{Path(file).stem}-{topic}{Path(file).suffix}"
+def marked(file: str, mark: str) -> str:
+    """The name of a file with the mark of its topic (`chaos.scenario.model.Scenario.marks`): ``ledger-customers.csv``."""
+    return f"{Path(file).stem}{mark}{Path(file).suffix}"
 
 
 @dataclass(frozen=True, slots=True)

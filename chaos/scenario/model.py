@@ -259,7 +259,7 @@ class Workload(Filling):
 
     @property
     def fillings(self) -> tuple[Filling, ...]:
-        """All of them, the source's first."""
+        """What each topic is filled with."""
         return (self, *self.also)
 
     @property
@@ -276,6 +276,12 @@ class Workload(Filling):
     def loading_s(self) -> float:
         """How long loading takes if nothing is broken: all loaders work at once."""
         return max(one.sending_s for one in self.fillings)
+
+    def sending(self, records: Iterable[int]) -> Self:
+        """The same with these numbers of records, one for each topic."""
+        own, *others = records
+        also = tuple(one.model_copy(update={"records": count}) for one, count in zip(self.also, others, strict=True))
+        return self.model_copy(update={"records": own, "also": also})
 
     def below(self, folder: Path) -> Self:
         """The same with whole paths, and with as many records as files have, of those that do not say how many."""
@@ -460,13 +466,18 @@ class Scenario(Declared):
 
     @property
     def filled(self) -> Mapping[str, Filling]:
-        """Topic -> what it is filled with; the source comes first."""
+        """Topic -> what it is filled with."""
         return {self.source: self.workload} | {one.into: one for one in self.workload.also}
+
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """Topic that is filled -> what tells its evidence, loader and files from those of others: "" for one, or ``-TOPIC``."""
+        return {topic: f"-{topic}" if number else "" for number, topic in enumerate(self.filled)}
 
     @property
     def subjects(self) -> Mapping[str, str]:
         """Topic that is filled -> what its evidence is called, and findings about it: ``source``, or ``source-TOPIC``."""
-        return {topic: f"{_SOURCE}-{topic}" if number else _SOURCE for number, topic in enumerate(self.filled)}
+        return {topic: f"{_SOURCE}{mark}" for topic, mark in self.marks.items()}
 
     @property
     def sink(self) -> str:

@@ -29,31 +29,36 @@ class Topics:
     """The topics of one run, by their names on the wire.
 
     Attributes:
-        source: what the loader fills; what the pipeline writes is judged against it, and against what is filled beside it.
+        filled: the topics that loaders fill; what the pipeline writes is judged against them, and it must come to their ends.
         sink: "" where there is no pipeline.
-        partitions: of the source.
         prefix: what all names begin with on a cluster that others use, and all other names that a pipeline uses there.
         suffix: what they end with.
         sink_partitions: where they are not as many as those of the source.
-        read: all topics that the pipeline reads, the first one first; where it is empty, the source alone.
+        read: all topics that the pipeline reads, the first one first; where it is empty, those that are filled.
         names: as declared -> on the wire; of every topic of the run.
-        filled: all topics that are filled, the source first; where it is empty, the source alone.
     """
 
-    source: str
+    filled: tuple[Topic, ...]
     sink: str
-    partitions: int
     prefix: str = ""
     suffix: str = ""
     sink_partitions: int = 0
     read: tuple[Topic, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
-    filled: tuple[Topic, ...] = ()
 
     @property
     def input(self) -> Topic:
-        """The source, with its partitions."""
-        return Topic(self.source, self.partitions)
+        """The source: the topic that is filled and that faults, batches and numbers of partitions mean, which are of one."""
+        return self.filled[0]
+
+    @property
+    def source(self) -> str:
+        return self.input.name
+
+    @property
+    def partitions(self) -> int:
+        """Of the source."""
+        return self.input.partitions
 
     @property
     def output(self) -> Topic:
@@ -63,16 +68,11 @@ class Topics:
     @property
     def sources(self) -> tuple[Topic, ...]:
         """All topics that the pipeline reads."""
-        return self.read or (self.input,)
+        return self.read or self.filled
 
-    @property
-    def inputs(self) -> tuple[Topic, ...]:
-        """All topics that are filled: what the pipeline must come to the end of."""
-        return self.filled or (self.input,)
-
-    def of_source(self, topic: Topic) -> Self:
-        """The same, where this is the source."""
-        return replace(self, source=topic.name, partitions=topic.partitions)
+    def of_one(self, topic: Topic) -> Self:
+        """Return these topics as the loader of one of them knows them, which fills no other."""
+        return replace(self, filled=(topic,))
 
 
 def numbered_through(topics: Iterable[Topic], of: Callable[[Topic], Mapping[int, V]]) -> dict[int, V]:

@@ -22,7 +22,7 @@ from chaos.faults.registry import Fault
 from chaos.loader.declaration import FillSource
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
-from chaos.subject.base import CHECKPOINT, Topics
+from chaos.subject.base import CHECKPOINT, Topic, Topics
 
 ROOT = Path(__file__).parents[2]
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -101,7 +101,7 @@ def running(chaos_session, tmp_path_factory):
     """The exactly-once pipeline under a steady trickle of records, for as long as a module's tests need it."""
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("running")
     topics, square = (
-        Topics("datasource-faults", "datasink-faults", 3, suffix="faults"),
+        Topics((Topic("datasource-faults", 3),), "datasink-faults", suffix="faults"),
         declared_pipeline(chaos_session, "square", batch_records=1000),
     )
     system.kafka.create([topics.source, topics.sink], 3)

@@ -19,7 +19,7 @@ from chaos.engine.processes import ManagedProcess
 from chaos.judging import landing, statements
 from chaos.loader.declaration import LEDGER, FillSource
 from chaos.scenario.pipelines.base import Tools
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 from tests.integration.conftest import application
 from verifiers import VERIFIERS, evidence
@@ -116,7 +116,7 @@ class Play:
 def play(system, tmp_path, request):
     """A fresh pair of topics; afterwards all processes are gone, and the topics too."""
     suffix = "".join(letter for letter in request.node.name if letter.isalnum())[-40:]
-    topics = Topics(f"datasource-{suffix}", f"datasink-{suffix}", 3, suffix=suffix)
+    topics = Topics((Topic(f"datasource-{suffix}", 3),), f"datasink-{suffix}", suffix=suffix)
     system.kafka.create([topics.source, topics.sink], 3)
     with History(tmp_path / "history.jsonl") as history:
         played = Play(system, tmp_path, history, topics)

@@ -36,7 +36,7 @@ from chaos.external import declaration as declared
 from chaos.external import discovery
 from chaos.install import artifacts, class_archives, preflight
 from chaos.scenario.pipelines.base import Tools
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 from tests.integration.external import play, said
 
@@ -136,7 +136,7 @@ def test_options_of_spark_are_on_no_command_line_and_in_no_file(tmp_path):
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
     tools = Tools(str(preflight.find_java()), spark_home=str(artifacts.ensure(print).spark.home))
     job = deployed.job(str(tmp_path / "job.py"), (), tools)
-    start = job.command(endpoints, Topics("datasource", "datasink", 3), tmp_path)
+    start = job.command(endpoints, Topics((Topic("datasource", 3),), "datasink"), tmp_path)
     with (
         (tmp_path / "log").open("wb") as log,
         subprocess.Popen(start.argv, cwd=tmp_path, env=os.environ | start.env, stdout=subprocess.PIPE, stderr=log) as process,

@@ -21,7 +21,7 @@ from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import ManagedProcess
 from chaos.faults.broker_processes import start_again
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests.integration.conftest import application
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -220,7 +220,7 @@ def test_records_that_are_removed_before_they_are_read(system, topics, tmp_path)
 @contextmanager
 def playing(session, system, folder, delivery):
     """The application at work on a source that is being filled; yields its process, the loader's, and both topics."""
-    topics = Topics(f"{SOURCE}-{delivery}", f"{SINK}-{delivery}", 3, suffix=f"follow-{delivery}")
+    topics = Topics((Topic(f"{SOURCE}-{delivery}", 3),), f"{SINK}-{delivery}", suffix=f"follow-{delivery}")
     pipeline = application(session, "application", delivery=delivery)
     system.kafka.create([topics.source, topics.sink], 3)
     pipeline.prepare(endpoints(system, "spark"), topics)

@@ -16,7 +16,7 @@ from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import SystemSpec
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests.integration.conftest import application as declared_application
 from tests.integration.conftest import declared, endpoints, proved_and_healed
 
@@ -69,7 +69,7 @@ def application(chaos_session, tmp_path_factory):
     group too (docs/findings/send-offsets-hangs.md).
     """
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
-    topics = Topics("datasource-frames", "datasink-frames", 3, suffix="frames")
+    topics = Topics((Topic("datasource-frames", 3),), "datasink-frames", suffix="frames")
     pipeline = declared_application(chaos_session, batch_records=100, socket_timeout="5s")
     system.kafka.create([topics.source, topics.sink], 3)
     system.rules.begin()  # what other tests have sent on these links does not count

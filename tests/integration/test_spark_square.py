@@ -10,7 +10,7 @@ from chaos.common.history import History
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import ManagedProcess
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import CHECKPOINT, Topics
+from chaos.subject.base import CHECKPOINT, Topic, Topics
 from chaos.subject.checkpoint import checkpointed
 from pipelines.kafka import topic_id
 from pipelines.spark_square.sink import Sink, new_consumer, wake_coordinator
@@ -18,7 +18,7 @@ from tests.integration.conftest import declared_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-TOPICS = Topics("datasource-bounds", "datasink-bounds", 3, suffix="bounds")
+TOPICS = Topics((Topic("datasource-bounds", 3),), "datasink-bounds", suffix="bounds")
 
 
 class Stage:

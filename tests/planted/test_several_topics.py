@@ -245,7 +245,7 @@ def test_a_place_is_refused_before_anything_is_sent(spark, tmp_path):
             pipeline=pipeline, workload={"into": "orders", "records": 40, "also": [{"into": "customers", "records": 4}]}
         )
         subject, topics = deployed.command(("a",), "g"), topics_of(one, "", "7")
-        return RunPlan(one, plan(one, 1), tmp_path, topics, loads[0], subject, "app", more_loaders=loads[1:])
+        return RunPlan(one, plan(one, 1), tmp_path, topics, loads, subject, "app")
 
     assert with_demand(planned(SQL), lambda: spark).demanded == 4  # of the orders 0 to 39, the first four have a customer
     assert (

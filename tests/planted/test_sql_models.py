@@ -15,7 +15,7 @@ from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests import deployed
 from tests.planted.examples import nightly
 from tests.planted.log import table
@@ -468,7 +468,9 @@ def test_how_many_rows_will_come(spark, tmp_path, expected, outputs):
     declared = {"name": "a", "title": "A", "pipeline": {**pipeline, "expected": expected}, "workload": {"records": 30}}
     scenario = Scenario.model_validate({**declared, "topics": {"orders": {}, "kept": {}}})
     loader, subject = FillSource(30, 100.0), deployed.command(("a",), "g")
-    planned = RunPlan(scenario, plan(scenario, 1), tmp_path, Topics("orders-1", "kept-1", 3), loader, subject, "app")
+    planned = RunPlan(
+        scenario, plan(scenario, 1), tmp_path, Topics((Topic("orders-1", 3),), "kept-1"), (loader,), subject, "app"
+    )
 
     if isinstance(outputs, int):
         assert with_demand(planned, lambda: spark).demanded == outputs
@@ -486,8 +488,8 @@ def test_of_records_that_are_not_known_yet_the_query_alone_is_read(spark, tmp_pa
     pipeline |= {"expected": {"sql": f"SELECT key, {asked} FROM orders WHERE value = 'large'"}}  # noqa: S608 - a constant
     declared = {"name": "a", "title": "A", "pipeline": pipeline, "workload": workload, "topics": {"orders": {}, "kept": {}}}
     scenario, loader = Scenario.model_validate(declared), OwnLoader(("load",), 30, 10.0, 1, {})
-    topics, subject = Topics("orders-1", "kept-1", 3), deployed.command(("a",), "g")
-    planned = RunPlan(scenario, plan(scenario, 1), tmp_path, topics, loader, subject, "app")
+    topics, subject = Topics((Topic("orders-1", 3),), "kept-1"), deployed.command(("a",), "g")
+    planned = RunPlan(scenario, plan(scenario, 1), tmp_path, topics, (loader,), subject, "app")
 
     if said:
         with pytest.raises(InconclusiveError, match=re.escape(said)):

@@ -8,7 +8,7 @@ from chaos.engine.run_plan import RunPlan
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests import deployed
 
 
@@ -77,11 +77,13 @@ def run_plan(folder, **declared):
     """A loader under test, with a hundred records."""
     workload = {"records": 100, "rate": "1000/s"}
     scenario = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, workload=workload, **declared)
-    return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "", 3), FillSource(100, 1000.0), None, "loader")
+    return RunPlan(
+        scenario, plan(scenario, 1), folder, Topics((Topic("source", 3),), ""), (FillSource(100, 1000.0),), None, "loader"
+    )
 
 
-def run_processes(history, folder, **started):
-    return RunProcesses(SimpleNamespace(), history, folder, **started)
+def run_processes(history, folder, pipeline=None, **loaders):
+    return RunProcesses(SimpleNamespace(), history, folder, pipeline, {name: one for name, one in loaders.items() if one})
 
 
 def named_plan(folder):
@@ -89,8 +91,14 @@ def named_plan(folder):
     declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
     one = Scenario.model_validate({"name": "a", "title": "A", "pipeline": declared, "topics": {"orders": {}, "kept": {}}})
     return RunPlan(
-        one, plan(one, 5), folder, Topics("source", "sink", 3), FillSource(9, 1.0), deployed.command(("a",), "g"), "app"
+        one,
+        plan(one, 5),
+        folder,
+        Topics((Topic("source", 3),), "sink"),
+        (FillSource(9, 1.0),),
+        deployed.command(("a",), "g"),
+        "app",
     )
 
 
-TOPICS_OF_PIPELINE = Topics("source", "sink", 3)
+TOPICS_OF_PIPELINE = Topics((Topic("source", 3),), "sink")

@@ -20,7 +20,7 @@ from chaos.grammar.triggers import AtBatch
 from chaos.judging.verdict import decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from chaos.subject.checkpoint import COMMITS, OFFSETS
 from tests.unit.engine.played import FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import keep, raised
@@ -60,7 +60,7 @@ class FakeJob:
         self.commit(batch)
 
     def watched(self):
-        return Job(self.folder, "in", lambda: self._ends(self.source), self._sink_ends, lambda: self.loaded)
+        return Job(self.folder, "in", {"in": lambda: self._ends(self.source)}, self._sink_ends, lambda: self.loaded)
 
     def sight(self, batch, seen):
         return BatchSight(AtBatch(batch=batch, seen=seen), self.watched())
@@ -344,7 +344,7 @@ def test_a_job_that_keeps_its_checkpoint_in_a_folder_below(tmp_path):
     """Jobs of several queries give each its own."""
     job = FakeJob(tmp_path / "checkpoint" / "query")
     job.plan(0, 10, 10)
-    watched = Job(tmp_path / "checkpoint", "in", dict, dict, lambda: False)
+    watched = Job(tmp_path / "checkpoint", "in", {"in": dict}, dict, lambda: False)
 
     assert BatchSight(AtBatch(batch=0, seen="planned"), watched).came()
 
@@ -446,12 +446,12 @@ def test_a_trigger_on_a_batch_looks_at_the_topics_of_the_run_and_at_its_loader(h
     }
     scenario = Scenario(name="fake", title="fake", pipeline=submitted)
     loader = FakeManagedProcess(SimpleNamespace(alive=lambda: alive))
-    run = replace(run_plan(tmp_path), scenario=scenario, topics=Topics("source", "sink", 3))
+    run = replace(run_plan(tmp_path), scenario=scenario, topics=Topics((Topic("source", 3),), "sink"))
 
     job = job_of(run, ends, run_processes(history, tmp_path, loader=loader))
 
     assert (job.checkpoint, job.source) == (tmp_path / "checkpoint", "source")
-    assert (job.source_ends()[0].hw, job.sink_ends()[0].hw, job.all_loaded()) == (5, 3, loaded)
+    assert (job.ends["source"]()[0].hw, job.sink_ends()[0].hw, job.all_loaded()) == (5, 3, loaded)
 
 
 def test_only_a_job_of_spark_has_batches(history, tmp_path):

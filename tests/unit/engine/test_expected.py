@@ -13,7 +13,7 @@ from chaos.expectation.said import Function, Query
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests import deployed
 
 SQL = {"sql": "SELECT key, value FROM orders"}
@@ -29,9 +29,9 @@ def scenario(workload: dict[str, Any] | None = None, **pipeline: object) -> Scen
 
 
 def run_plan(folder: Path, one: Scenario) -> RunPlan:
-    topics = Topics("orders-1", "kept-1", 3)
+    topics = Topics((Topic("orders-1", 3),), "kept-1")
     pipeline = deployed.command(("a",), "g")
-    return RunPlan(one, plan(one, 5), folder, topics, FillSource(9, 1000.0), pipeline, "app")
+    return RunPlan(one, plan(one, 5), folder, topics, (FillSource(9, 1000.0),), pipeline, "app")
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,6 @@ def test_the_loader_alone_has_no_model(tmp_path: Path) -> None:
     alone = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": ROWS})
 
     assert models.of_scenario(alone) is None
-    assert not has_model(RunPlan(alone, plan(alone, 5), tmp_path, Topics("s", "", 3), FillSource(9, 1.0), None, "loader"))
+    assert not has_model(
+        RunPlan(alone, plan(alone, 5), tmp_path, Topics((Topic("s", 3),), ""), (FillSource(9, 1.0),), None, "loader")
+    )

@@ -80,4 +80,4 @@ def test_what_was_seen_is_judged_in_the_sink_with_the_positions_of_the_group(tmp
     found = [said_of_sink(replace(made, pipeline=pipeline), kafka, looks) for looks in (None, tuple)]
 
     assert [set(one) & {"looks", "reached"} for one in found] == [set(), {"looks", "reached"}]
-    assert found[1]["reached"]() == [("g", *made.topics.inputs)]
+    assert found[1]["reached"]() == [("g", *made.topics.filled)]

@@ -16,7 +16,7 @@ from chaos.engine import run_plan as plans
 from chaos.engine.pipelines import topics_of
 from chaos.engine.standstill import StandstillError
 from chaos.scenario.model import Scenario
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests import deployed
 from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import raised
@@ -139,7 +139,9 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
 def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tmp_path, monkeypatch, sink, position, told):
     """It never reads, writes elsewhere, or commits no positions to the group that is declared: UNKNOWN, with what to mend."""
     monkeypatch.setattr(plans, "_DRAINS_WITHIN_S", 0.2)
-    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=deployed.command(("copy",), "copy"))
+    plan = replace(
+        run_plan(tmp_path), topics=Topics((Topic("source", 1),), "sink"), pipeline=deployed.command(("copy",), "copy")
+    )
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, sink, sink)}})
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
@@ -153,7 +155,9 @@ def test_a_drain_is_waited_for_as_long_as_it_makes_progress(history, tmp_path, m
     slept, read = [], count(0, 10)
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
-    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=deployed.command(("copy",), "copy"))
+    plan = replace(
+        run_plan(tmp_path), topics=Topics((Topic("source", 1),), "sink"), pipeline=deployed.command(("copy",), "copy")
+    )
     monkeypatch.setattr(plans, "_DRAINS_WITHIN_S", plans._DRAINS_WITHIN_S + 0.07 - plan.drains_within_s)
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 100, 100)}})
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))

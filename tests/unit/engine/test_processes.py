@@ -234,7 +234,7 @@ def test_both_processes_are_ended(history, tmp_path):
     runtime = FakeRuntime()
     processes = RunProcesses(runtime, history, tmp_path)
     processes.start_pipeline(Command(("true",)))
-    processes.start_loader(Command(("true",)))
+    processes.start_loader(Command(("true",)), "loader")
 
     processes.stop()
     processes.kill()
@@ -251,7 +251,7 @@ def test_the_pipeline_must_live_and_the_loader_may_end(history, tmp_path):
     processes = RunProcesses(runtime, history, tmp_path)
     processes.check()
     processes.start_pipeline(Command(("true",)))
-    processes.start_loader(Command(("true",)))
+    processes.start_loader(Command(("true",)), "loader")
     runtime.started["loader"].lives = False
     processes.check()
 

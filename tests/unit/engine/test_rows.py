@@ -14,7 +14,7 @@ from chaos.loader import rows
 from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan, scenario_seed
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests.unit.plugins import install
 from tests.unit.wording import raised
 
@@ -37,7 +37,7 @@ def run_plan(folder: Path, **workload: object) -> RunPlan:
     scenario = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": workload})
     scenario = scenario.below(folder)
     loader = FillSource(scenario.workload.records, 1000.0)
-    return RunPlan(scenario, plan(scenario, 5), folder, Topics("source", "sink", 3), loader, None, "loader")
+    return RunPlan(scenario, plan(scenario, 5), folder, Topics((Topic("source", 3),), "sink"), (loader,), None, "loader")
 
 
 def no_spark() -> SparkSession:
@@ -56,7 +56,7 @@ def test_integers_need_no_rows(tmp_path: Path) -> None:
 def test_a_loader_of_ones_own_has_none_beforehand(tmp_path: Path) -> None:
     """What it sends is known when it is there."""
     planned = run_plan(tmp_path, records=10, rows={"command": ["a"]})
-    planned = replace(planned, loader=OwnLoader(("a",), 10, 1.0, 7, {}))
+    planned = replace(planned, loaders=(OwnLoader(("a",), 10, 1.0, 7, {}),))
 
     assert not made_beforehand(planned)
     assert with_rows(planned, no_spark) is planned
@@ -66,8 +66,9 @@ def test_a_function_says_how_many_there_are(tmp_path: Path) -> None:
     """The run's scenario knows that from now on; the seed is the scenario's own."""
     made = with_rows(run_plan(tmp_path, rows={"python": "shop:orders"}), no_spark)
 
-    assert isinstance(made.loader, FillSource)
-    assert (made.records, made.loader.records, made.loader.rows) == (4, 4, tmp_path / rows.FILE)
+    (loader,) = made.loaders
+    assert isinstance(loader, FillSource)
+    assert (made.records, loader.records, loader.rows) == (4, 4, tmp_path / rows.FILE)
     assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {str(scenario_seed(5, "a")).encode()}
 
 

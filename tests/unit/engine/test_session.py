@@ -18,9 +18,10 @@ from chaos.engine.run_plan import RunPlan
 from chaos.engine.session import JudgeSpark, OpenRun, Outcome, Session
 from chaos.loader.declaration import FillSource
 from chaos.scenario.draft import Draft, Ground
-from chaos.scenario.model import Scenario, SystemSpec, Workload
+from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
+from tests.unit.engine.played import run_plan
 from verifiers.base import Verdict
 
 
@@ -118,7 +119,8 @@ def opened(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "under_way", under_way)
     monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
     draft = Draft(Ground(tmp_path, SystemSpec()), name="a", title="A", pipeline={"kind": "none"}, topics={"numbers": {}})
-    run_plan = RunPlan(draft.scenario, plan(draft.scenario, 1), tmp_path, None, None, None, "loader")
+    topics, loaders = Topics((Topic("numbers", 3),), ""), (FillSource(30_000, 3000.0),)
+    run_plan = RunPlan(draft.scenario, plan(draft.scenario, 1), tmp_path, topics, loaders, None, "loader")
     run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
     return run, draft, done
 
@@ -182,8 +184,7 @@ def test_a_set_up_that_fails_is_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(session, "under_way", under_way)
     monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
-    run_plan = RunPlan(SimpleNamespace(workload=Workload(), by_twin=False), None, tmp_path, None, None, None, "loader")
-    run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
+    run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan(tmp_path), None, "replay", lambda _event: None)
 
     with pytest.raises(InconclusiveError) as raised:
         run.begin()
@@ -195,8 +196,8 @@ def test_rows_that_cannot_be_had_are_reported(tmp_path, monkeypatch):
     """The run is UNKNOWN, and says why in a line; nothing was started."""
     workload = {"rows": {"python": "no_such:orders"}}
     scenario = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": workload})
-    topics, loader = Topics("source", "sink", 3), FillSource(1, 1.0)
-    run_plan = RunPlan(scenario.below(tmp_path), plan(scenario, 1), tmp_path, topics, loader, None, "loader")
+    topics, loaders = Topics((Topic("source", 3),), "sink"), (FillSource(1, 1.0),)
+    run_plan = RunPlan(scenario.below(tmp_path), plan(scenario, 1), tmp_path, topics, loaders, None, "loader")
     monkeypatch.setattr(Session, "_planned", lambda *_: (run_plan, None))
 
     outcome = Session(Environment(tmp_path, print), 1).run(scenario, SystemSpec(), "replay", lambda _event: None)

@@ -1,6 +1,7 @@
 """Several topics that are filled: a loader, a ledger and rows for each, and the end of all of them."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,7 +50,7 @@ def run_plan(folder: Path, rows: dict[str, Any] | None = None, **pipeline: objec
     ).below(folder)
     first, second = FillSource(100, 50.0), FillSource(one.workload.also[0].records, 5.0, ledger="ledger-customers.csv")
     topics, subject = topics_of(one, "", "7"), deployed.command(("a",), "g")
-    return RunPlan(one, plan(one, 5), folder, topics, first, subject, "app", more_loaders=(second,))
+    return RunPlan(one, plan(one, 5), folder, topics, (first, second), subject, "app")
 
 
 @dataclass
@@ -85,7 +86,7 @@ def processes_of(history: History, folder: Path, **lives: bool) -> Any:
     first, second = FakeLoader("loader", lives.get("first", False)), FakeLoader("loader-customers", lives.get("second", False))
     nothing_is_started: Any = SimpleNamespace()
     found: Any = RunProcesses(nothing_is_started, history, folder)
-    found.loader, found.more_loaders = first, [second]
+    found.loaders = {one.name: one for one in (first, second)}
     return found
 
 
@@ -152,7 +153,7 @@ def test_positions_are_numbered_through(tmp_path: Path) -> None:
     planned = replace(planned, pipeline=subject)
 
     everywhere = ends.positions_of(planned, system)
-    of_customers = ends.positions_of(planned, system, planned.topics.inputs[1:])
+    of_customers = ends.positions_of(planned, system, planned.topics.filled[1:])
 
     assert everywhere is not None
     assert of_customers is not None
@@ -174,7 +175,7 @@ def test_a_pipeline_is_through_when_it_is_past_all_topics(
     """However far it is in the first one; and what is left is told by its name."""
     planned, logs, done = run_plan(tmp_path), ENDS, processes_of(history, tmp_path)
 
-    assert ends.lag(logs, planned.topics.inputs, planned.output, lambda: positions) == left
+    assert ends.lag(logs, planned.topics.filled, planned.output, lambda: positions) == left
     assert ends.is_through(planned, logs, done, lambda: positions) is not bool(left)  # type: ignore[arg-type]
     assert not ends.is_through(planned, logs, processes_of(history, tmp_path, second=True), lambda: positions)  # type: ignore[arg-type]
 
@@ -232,7 +233,7 @@ def test_all_loaders_are_ended_and_killed(history: History, tmp_path: Path) -> N
 
     found.stop()
 
-    assert [one.done for one in (found.loader, *found.more_loaders)] == [["stop"], ["stop"]]
+    assert [one.done for one in found.loaders.values()] == [["stop"], ["stop"]]
 
 
 def test_what_was_refused_is_that_of_all_loaders(history: History, tmp_path: Path) -> None:
@@ -261,11 +262,12 @@ def test_rows_of_each_topic_are_in_a_file_of_their_own(tmp_path: Path) -> None:
     made = with_rows(run_plan(tmp_path, {"python": "shop:people"}), lambda: pytest.fail("Spark was asked for"))
 
     assert [one.records for one in made.loads] == [100, 4]
-    assert isinstance(made.more_loaders[0], FillSource)
-    assert made.more_loaders[0].rows == tmp_path / "rows-customers.parquet"
-    assert (made.more_loaders[0].records, made.records) == (4, 104)
-    assert isinstance(made.loader, FillSource)
-    assert made.loader.rows is None
+    orders, customers = made.loaders
+    assert isinstance(customers, FillSource)
+    assert customers.rows == tmp_path / "rows-customers.parquet"
+    assert (customers.records, made.records) == (4, 104)
+    assert isinstance(orders, FillSource)
+    assert orders.rows is None
 
 
 def test_what_is_wrong_with_rows_names_their_topic(tmp_path: Path) -> None:
@@ -288,7 +290,7 @@ def test_another_version_of_further_rows_is_another_twin(tmp_path: Path) -> None
     system: Any = SimpleNamespace(versions=lambda: {"kafka": "4.3.0"})
     planned = run_plan(tmp_path, expected={"same_as": "fault_free"})
     (tmp_path / "rows-customers.parquet").write_bytes(b"a")
-    with_rows_ = replace(planned, more_loaders=(FillSource(30, 5.0, rows=tmp_path / "rows-customers.parquet"),))
+    with_rows_ = replace(planned, loaders=(planned.loaders[0], FillSource(30, 5.0, rows=tmp_path / "rows-customers.parquet")))
     keys = {twins.key_of(planned, system), twins.key_of(with_rows_, system)}
     (tmp_path / "rows-customers.parquet").write_bytes(b"b")
 
@@ -303,8 +305,7 @@ def test_the_last_batch_is_that_in_which_all_topics_are_planned(tmp_path: Path, 
         lines = f'v1\n{{}}\n{{"orders-7":{{"0":50}}}}\n{{"customers-7":{{"0":{planned}}}}}'
         (tmp_path / "offsets" / str(batch)).write_text(lines, encoding="utf-8")
     ends = {"orders-7": {0: Bounds(0, 50, 50)}, "customers-7": {0: Bounds(0, 30, 30)}}
-    beside = {"customers-7": lambda: ends["customers-7"]}
-    job = Job(tmp_path, "orders-7", lambda: ends["orders-7"], dict, lambda: True, beside)
+    job = Job(tmp_path, "orders-7", {name: partial(dict, one) for name, one in ends.items()}, dict, lambda: True)
 
     sight = BatchSight(AtBatch(batch="last", seen="planned"), job)
 

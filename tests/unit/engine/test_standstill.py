@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.engine import standstill
 from chaos.engine.standstill import Seen, of_table, of_topic
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests.unit.engine.played import FakeEnds, named_plan
 from tests.unit.wording import keep
 from verifiers.base import Bounds
@@ -94,7 +94,7 @@ def test_a_pipeline_that_reads_and_whose_sink_stays_empty_writes_elsewhere(tmp_p
 
 def test_a_loader_that_is_alone_has_nothing_to_blame(tmp_path):
     """Only how much it has written."""
-    alone = replace(named_plan(tmp_path), pipeline=None, topics=Topics("source", "", 3))
+    alone = replace(named_plan(tmp_path), pipeline=None, topics=Topics((Topic("source", 3),), ""))
 
     said = standstill.now(alone, FakeEnds({"source": {0: Bounds(0, 7, 7)}}), None)
 

@@ -90,7 +90,7 @@ def run_plan(tmp_path):
     table = Table("delta", f"{tmp_path}/large")
     job = Deployed(scenario.pipeline, Tools(spark_home="/spark"))
     topics = topics_of(scenario, "", "7")
-    return RunPlan(scenario, plan(scenario, 1), tmp_path, topics, FillSource(10, 5), job, "spark", table=table)
+    return RunPlan(scenario, plan(scenario, 1), tmp_path, topics, (FillSource(10, 5),), job, "spark", table=table)
 
 
 def test_a_table_is_read_once_no_task_can_add_to_it(run_plan):

@@ -20,7 +20,7 @@ from chaos.loader.declaration import FillSource
 from chaos.report.model import build
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from tests import deployed
 from tests.unit.wording import keep
 from verifiers.base import Finding, Verdict
@@ -51,8 +51,8 @@ def run_plan(folder: Path, topics: dict[str, Any] | None = None, **pipeline: obj
             "expect": {"duplicates": "invalid"},
         }
     )
-    own = Topics("orders-1", "kept-1", 3)
-    return RunPlan(one, plan(one, 5), folder, own, FillSource(9, 1000.0), deployed.command(("a",), "g"), "app")
+    own = Topics((Topic("orders-1", 3),), "kept-1")
+    return RunPlan(one, plan(one, 5), folder, own, (FillSource(9, 1000.0),), deployed.command(("a",), "g"), "app")
 
 
 def test_who_needs_a_twin(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_makes_another_twin(tmp_path: Path) -> None:
         "expected": {"same_as": "fault_free", "files": [str(tmp_path / "data")]},
     }
     planned = run_plan(tmp_path, **said)
-    with_rows = replace(planned, loader=FillSource(9, 1.0, rows=tmp_path / "rows.parquet"))
+    with_rows = replace(planned, loaders=(FillSource(9, 1.0, rows=tmp_path / "rows.parquet"),))
     keys = [twins.key_of(one, SYSTEM) for one in (planned, with_rows)]
 
     def changed(path: Path) -> str:
@@ -205,4 +205,4 @@ def test_what_a_run_without_faults_is(made: Callable[[Played], None]) -> None:
     assert twin.topics.sink == "kept-run-without-faults-1"
     assert not {"duplicates", "gaps", "ordering", "values", "offsets"} & set(twin.scenario.verify)
     assert {"ledger", "atomicity", "hanging", "progress"} <= set(twin.scenario.verify)
-    assert (twin.pipeline, twin.loader) == (deployed.command(("a",), "g"), FillSource(9, 1000.0))
+    assert (twin.pipeline, twin.loaders) == (deployed.command(("a",), "g"), (FillSource(9, 1000.0),))

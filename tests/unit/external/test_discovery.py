@@ -12,7 +12,7 @@ from chaos.external import declaration as declared
 from chaos.external import discovery, security
 from chaos.external.discovery import ExternalSpark
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from tests.unit.wording import keep
 
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
@@ -77,7 +77,7 @@ def test_a_password_is_not_shown(secured):
     """Although pytest prints the arguments of every function that an error passed through."""
     cluster = Cluster({}, options=security.librdkafka(secured), java=security.java(secured))
     endpoints = Endpoints("a:1", "a:1", options=cluster.options, java=cluster.java)
-    command = FillSource(1, 1.0).command(endpoints, Topics("a", "b", 3), Path("run"))
+    command = FillSource(1, 1.0).command(endpoints, Topics((Topic("a", 3),), "b"), Path("run"))
 
     assert not any('a"b' in repr(shown) or 'a\\"b' in repr(shown) for shown in (cluster, endpoints, command))
     assert "sasl.password: …" in repr(cluster)

@@ -6,10 +6,10 @@ import pytest
 from chaos.loader.declaration import FillSource
 from chaos.loader.plain import settings
 from chaos.loader.process import _parsed
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
-TOPICS = Topics("source", "sink", 3)
+TOPICS = Topics((Topic("source", 3),), "sink")
 
 
 @pytest.mark.parametrize("idempotence", [True, False])

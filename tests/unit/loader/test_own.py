@@ -15,7 +15,7 @@ import pytest
 from chaos.loader import own
 from chaos.loader.declaration import OwnLoader
 from chaos.loader.own import Ledger, SaidError
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from tests.unit.wording import keep
 
 ENDS_WITHIN_S = 120.0
@@ -173,7 +173,7 @@ def test_a_loader_has_its_own_folder_and_variables(tmp_path: Path) -> None:
     loader = OwnLoader(
         ("cat", "{orders}"), 1, 1.0, 7, {}, {"TOPIC": "{orders}", "KAFKA_CLIENT_OPTIONS": "mine"}, str(tmp_path / "shop")
     )
-    topics = Topics("orders-x", "", 3, names={"orders": "orders-x"})
+    topics = Topics((Topic("orders-x", 3),), "", names={"orders": "orders-x"})
     (tmp_path / "shop").mkdir()
     said = '{"sent": 1}\n{"ok": 1, "partition": 0, "offset": 0}\n'
     (tmp_path / "shop" / "orders-x").write_text(said, encoding="utf-8")
@@ -190,7 +190,7 @@ def test_what_the_words_stand_for() -> None:
     """The topic by its name and as the source, the loader's link, how many, how fast, and from what seed."""
     words = ("{python}", "{project}/a.py", "{bootstrap}", "{orders}", "{source}", "{records}", "{rate}", "{seed}", "{java}")
     loader = OwnLoader(words[:1] + words[2:], 20, 2.5, 7, {"java": "/jdk/bin/java", "kafka_tools": "/kafka/*"})
-    topics = Topics("orders-x", "", 4, suffix="x", names={"orders": "orders-x"})
+    topics = Topics((Topic("orders-x", 4),), "", suffix="x", names={"orders": "orders-x"})
 
     command = loader.command(Endpoints("link:9092", "broker:9092", options={"a": "b"}), topics, Path("/run"))
 

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from pipelines import kafka
 from pipelines.kafka import HungError, call_with_deadline
 from tests import deployed
@@ -15,7 +15,7 @@ SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
     "a:1", "a:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
-TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
+TOPICS = Topics((Topic("chaos-a-datasource-7", 3),), "chaos-a-datasink-7", "chaos-a-")
 COMMAND = deployed.command(("application",), "{source}-ctp", transactional_ids=("{source}-ctp-{partition}",))
 JOB = deployed.job("job.py", ("{checkpoint}",), positions={"group": "{sink}-square"}, transactional_ids=("{sink}-{partition}",))
 PIPELINES = [JOB, COMMAND]

@@ -59,9 +59,9 @@ def test_a_run_has_all_of_them() -> None:
     """What is filled in the order in which it is declared, whatever the order of what is read."""
     topics = topics_of(scenario(), "", "7")
 
-    assert topics.inputs == (Topic("orders-7", 2), Topic("customers-7", 5))
+    assert topics.filled == (Topic("orders-7", 2), Topic("customers-7", 5))
     assert topics.sources == (Topic("customers-7", 5), Topic("orders-7", 2), Topic("prices-7", 3))
-    assert topics.of_source(topics.inputs[1]).input == Topic("customers-7", 5)
+    assert topics.of_one(topics.filled[1]).input == Topic("customers-7", 5)
 
 
 def test_of_one_topic_nothing_has_changed() -> None:

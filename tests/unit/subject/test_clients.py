@@ -15,7 +15,7 @@ SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
     "link:1", "audit:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
-TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-", "7")
+TOPICS = Topics((Topic("chaos-a-datasource-7", 3),), "chaos-a-datasink-7", "chaos-a-", "7")
 IDS = ("{prefix}t-{suffix}-{partition}",)
 COMMAND = deployed.command(("copy", "{source}", "{prefix}"), "{prefix}copier-{suffix}", transactional_ids=IDS)
 
@@ -57,7 +57,7 @@ def test_every_name_begins_with_the_prefix():
 def test_a_command_is_told_the_prefix():
     """It is empty on a local cluster: the same scenario runs on both."""
     assert COMMAND.consumer_group(TOPICS) == "chaos-a-copier-7"
-    assert COMMAND.consumer_group(Topics("datasource-7", "datasink-7", 3, suffix="7")) == "copier-7"
+    assert COMMAND.consumer_group(Topics((Topic("datasource-7", 3),), "datasink-7", suffix="7")) == "copier-7"
 
 
 class Group:
@@ -147,7 +147,7 @@ def seeded(monkeypatch, *answers):
     """The commits with which a group was seeded."""
     observer = FakeObserver(*answers)
     monkeypatch.setattr(clients, "observer", lambda _options, _group: observer)
-    clients.seed(ENDPOINTS, "g", Topics("in", "out", 3))
+    clients.seed(ENDPOINTS, "g", Topics((Topic("in", 3),), "out"))
     return observer.commits
 
 
@@ -166,7 +166,7 @@ def test_another_error_of_the_coordinator_is_told(monkeypatch, refused):
 
 def test_a_group_begins_at_the_start_of_all_topics_that_are_read(groups):
     """Of several only one is filled, and a reader of the others must find its position too."""
-    several = Topics("b-7", "out-7", 1, suffix="7", read=(Topic("a-7", 2), Topic("b-7", 1)))
+    several = Topics((Topic("b-7", 1),), "out-7", suffix="7", read=(Topic("a-7", 2), Topic("b-7", 1)))
 
     clients.seed(ENDPOINTS, "g", several)
 

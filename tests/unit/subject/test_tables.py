@@ -10,11 +10,11 @@ import pytest
 
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from chaos.subject.tables import READER, SPEC, Table
 from tests import deployed
 
-TOPICS = Topics("orders-7", "", 3, suffix="7", names={"orders": "orders-7"})
+TOPICS = Topics((Topic("orders-7", 3),), "", suffix="7", names={"orders": "orders-7"})
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1")
 
 

@@ -9,14 +9,14 @@ import pytest
 from chaos.engine.pipelines import pipeline_of
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.load import load
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from pipelines.spark_square.driver import parsed
 from pipelines.spark_square.sink import transactional_id
 from tests.unit.engine.test_pipelines import FakeParts
 
 ROOT = Path(__file__).parents[4]
 FILE = load(ROOT / "scenarios.yaml")
-TOPICS = Topics("datasource-7", "datasink-7", 3)
+TOPICS = Topics((Topic("datasource-7", 3),), "datasink-7")
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "127.0.0.9")
 PARTS: Any = FakeParts()
 ONCE, STOCK = "baseline-without-faults", "stock-sink-executors-crashed"

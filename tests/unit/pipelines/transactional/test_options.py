@@ -8,12 +8,12 @@ import pytest
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines.deployed import Deployed
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from pipelines.transactional.options import Options, parsed, transactional_id
 
 ROOT = Path(__file__).parents[4]
 PLACE = ("--kafka=link:9092", "--source=in", "--sink=out", "--group=g")
-TOPICS = Topics("datasource-7", "datasink-7", 3)
+TOPICS = Topics((Topic("datasource-7", 3),), "datasink-7")
 
 
 def test_without_options_it_works_as_they_say() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from chaos.scenario.pipelines.base import Tools
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from chaos.subject.placeholders import substituted
 from tests import deployed
 
-TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7", names={"page-views": "page-views-7"})
+TOPICS = Topics((Topic("datasource-7", 3),), "datasink-7", suffix="7", names={"page-views": "page-views-7"})
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 
 

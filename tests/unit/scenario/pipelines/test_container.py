@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from chaos.scenario.pipelines.container import SUPERVISES
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 
-TOPICS = Topics("orders-7", "copies-7", 3, suffix="7", names={"orders": "orders-7"})
+TOPICS = Topics((Topic("orders-7", 3),), "copies-7", suffix="7", names={"orders": "orders-7"})
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092", options={"a": "b"})
 WITHIN_S = 120.0
 

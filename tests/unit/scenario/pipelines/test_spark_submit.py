@@ -8,12 +8,12 @@ import pytest
 
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.spark_submit import properties
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from chaos.subject.supervisor import IN_MEMORY, supervised
 from tests import deployed
 from tests.unit.wording import keep
 
-TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7")
+TOPICS = Topics((Topic("datasource-7", 3),), "datasink-7", suffix="7")
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1", "-Xshare:auto", "/jars/a.jar:/jars/b.jar")
 ARGUMENTS = ("{bootstrap}", "{source}:{sink}", "--at={checkpoint}", "{folder}/x", "{suffix}", '{"a": 1}')
 
