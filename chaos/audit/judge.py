@@ -23,6 +23,8 @@ pipeline from wrong ones. A finding that counts nothing else is UNKNOWN; anythin
 counts is wrong for certain, and it stays INVALID. Folders have neither a begin nor an open transaction: there is no such doubt.
 
 Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
+
+It imports more than fifteen modules: the verifiers that an audit asks are named here, each with its module.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,6 +4,7 @@ Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or a wrong file, 3 unknown
 70 a defect of chaos itself, 130 interrupted.
 """
 
+# More than fifteen modules are imported: each command imports its own, when it is called.
 import json
 import shutil
 import sys

@@ -15,6 +15,8 @@ A pipeline that dies, a trigger that never comes or a drain that never ends is a
 What can still be observed is observed and judged: a duplicate is a duplicate in a crippled run too.
 
 `execute` carries out a schedule; in a run that is `under_way`, the block of a ``with`` is the phase inject.
+
+It imports more than fifteen modules: it is where all parts of a run meet, and names each of them once.
 """
 
 import shutil

@@ -1,4 +1,7 @@
-"""What one invocation of pytest shares between its scenarios, and the running of one scenario to its report."""
+"""What one invocation of pytest shares between its scenarios, and the running of one scenario to its report.
+
+It imports more than fifteen modules: each step from a declared scenario to its report is one.
+"""
 
 import json
 import shutil
@@ -280,6 +283,19 @@ class OpenRun:
             InconclusiveError: it has ended.
         """
         self._under_way_now().processes.check()
+
+    def wait_until(self, condition: Callable[[], object], *, within_s: float, reason: str) -> None:
+        """Return when the condition holds; errors as in `check`.
+
+        Raises:
+            DeadlineError: it did not come to hold in time.
+        """
+
+        def holds() -> object:
+            self.check()
+            return condition()
+
+        clock.wait_until(holds, within_s=within_s, reason=reason)
 
     def declare(self, scenario: Scenario) -> None:
         """From now on this is the run's scenario. Its pipeline and its workload are those of before."""

@@ -11,6 +11,8 @@ and cannot be expected again.
     <run>/twin/<name>-without-faults-1   a run that made it
 
 A twin shows what the pipeline does, and not whether that is right: an error that is there without faults is in both.
+
+It imports more than fifteen modules: a twin is a whole run within a run, from its plan to its judged evidence.
 """
 
 import hashlib

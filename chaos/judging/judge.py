@@ -1,4 +1,7 @@
-"""Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere."""
+"""Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere.
+
+It imports more than fifteen modules: logs, transactions and the history are judged by different means, and become one file.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -13,25 +13,20 @@ The test amounts to a `Scenario`, so its run directory, its reports and `chaos j
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from chaos.cluster.system import System
-from chaos.common import clock
 from chaos.common.errors import MisuseError, ScenarioError
-from chaos.common.history import History
 from chaos.engine.session import OpenRun, Outcome, Session
 from chaos.faults.base import FaultBase
-from chaos.judging.story import Story, stories
 from chaos.pytest_plugin import scenario_item
 from chaos.pytest_plugin.asked import FILE, scenarios_files
+from chaos.pytest_plugin.results import Injected, Judged
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM, refusing
 from chaos.pytest_plugin.scenario_item import replay_of, uncaptured
-from chaos.report.failure_text import explain
-from chaos.report.model import Report
 from chaos.report.terminal import Live
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.load import load
@@ -39,7 +34,6 @@ from chaos.scenario.model import Isolation, SystemSpec, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.topics import TopicSpec
 from chaos.subject.base import Topics
-from verifiers.base import Verdict
 
 _TWICE = "chaos.start was called twice, and a test is one run; write another test for the other run"
 _NOT_STARTED = "chaos.{what} was called before chaos.start, so there is nothing to break or to judge"
@@ -56,65 +50,6 @@ _NO_FILE = (
     "there is no {file} in {folder} or above it, so {name!r} names no pipeline; "
     "declare it in the test, e.g. chaos.start(CommandPipeline(…))"
 )
-
-
-class Judged(str):
-    """The outcome of a run. As a text it is what a failed scenario says; pytest shows the whole of a text after an `assert`.
-
-    Attributes:
-        report: all of it: findings, faults, problems, phases, run directory.
-        is_looked_at: whether somebody has asked for the verdict.
-    """
-
-    __slots__ = ("is_looked_at", "report")
-    report: Report
-    is_looked_at: bool
-
-    def __new__(cls, report: Report) -> Self:
-        judged = super().__new__(cls, explain(report))
-        judged.report, judged.is_looked_at = report, False
-        return judged
-
-    @property
-    def verdict(self) -> Verdict:
-        """As that of a scenario: after the expectation was applied."""
-        self.is_looked_at = True
-        return self.report.verdict
-
-    @property
-    def valid(self) -> bool:
-        """Whether the verdict is VALID."""
-        return self.verdict is Verdict.VALID
-
-
-@dataclass(frozen=True, slots=True)
-class Injected:
-    """A fault of this run, in its block. One that could not be injected, or had no effect, makes the run UNKNOWN."""
-
-    name: str
-    history: History
-
-    @property
-    def target(self) -> str:
-        """What it hit, e.g. ``broker-2 (leader(squares, 0))``; "" if it was not injected."""
-        injected = self._story.injected
-        return injected.value.target if injected else ""
-
-    @property
-    def effective(self) -> bool:
-        """Whether it is proved, and its end, if it has ended, did not show otherwise."""
-        return self._story.is_effective
-
-    @property
-    def proof(self) -> Mapping[str, Any]:
-        """The facts of its proof."""
-        proved = self._story.proved
-        return proved.value.proof if proved else {}
-
-    @property
-    def _story(self) -> Story:
-        """What has become of it so far."""
-        return stories((self.name,), self.history.events()).get(self.name, Story())
 
 
 class Chaos:
@@ -222,13 +157,7 @@ class Chaos:
             DeadlineError: it did not come to hold in time; the message has the reason.
             InconclusiveError: the pipeline has ended.
         """
-        _, run = self._under_way("wait_until")
-
-        def holds() -> object:
-            run.check()
-            return condition()
-
-        clock.wait_until(holds, within_s=within_s, reason=reason)
+        self._under_way("wait_until")[1].wait_until(condition, within_s=within_s, reason=reason)
 
     @property
     def committed(self) -> int:
@@ -260,7 +189,7 @@ class Chaos:
             outcome.settle()
         elif outcome.error is not error:
             raise outcome.error from error
-        self._item.add_report_section("call", "chaos", explain(outcome.report))
+        self._item.add_report_section("call", "chaos", Judged(outcome.report))
 
     def require_judged(self) -> None:
         """The test has ended without an error: raise if that proves nothing."""

@@ -2,6 +2,8 @@
 
 Only what is certain when the file is read is an error; everything else is left to the run. What a pipeline or a system cannot
 offer to a fault at all is checked by `chaos.scenario.support`.
+
+It imports more than fifteen modules: what is checked here are rules between parts of the grammar, each of which is a module.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

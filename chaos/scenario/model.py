@@ -5,6 +5,8 @@ Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`.
 Every verifier that applies to the pipeline is asked, but those that a scenario leaves out with a reason. A scenario can expect
 ``valid``; of single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and ``not_sent``, if its
 client never sends the request that its fault waits for.
+
+It imports more than fifteen modules: every part of the grammar has a module, and a scenario has all of them.
 """
 
 import json

@@ -10,6 +10,8 @@ Its own settings are kept, but for those that lead it to the system: the master,
 page. To the Java options and the class path, ours are added; to its jars, those of its packages. Memory of driver and executors
 is small unless it says otherwise. What an external system demands of an application has the last word, and may be secret: it is
 in a file in memory.
+
+It imports more than fifteen modules: its keys are of as many types, and a kind is told in one file.
 """
 
 import json

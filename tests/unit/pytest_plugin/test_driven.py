@@ -11,10 +11,10 @@ from chaos.common.errors import DeadlineError, InconclusiveError, MisuseError, S
 from chaos.common.events import FaultInjected, FaultProved
 from chaos.common.history import History
 from chaos.engine import session
-from chaos.engine.session import Outcome
+from chaos.engine.session import OpenRun, Outcome
 from chaos.faults.broker_processes import KillBroker
 from chaos.faults.spark_executors import CrashExecutor
-from chaos.pytest_plugin import driven, scenario_item
+from chaos.pytest_plugin import driven, results, scenario_item
 from chaos.pytest_plugin.driven import Chaos
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM
 from chaos.scenario.model import Workload
@@ -49,6 +49,8 @@ class FakeRun:
 
     def check(self):
         self.done.append("check")
+
+    wait_until = OpenRun.wait_until
 
     def declare(self, scenario):
         self.scenario = scenario
@@ -88,7 +90,7 @@ def run(tmp_path):
 def driver(run, tmp_path, pytestconfig, monkeypatch):
     """`chaos` for a test of the name test_leader_dies[a b], in a folder without a scenarios file."""
     pytestconfig.stash.setdefault(EXTERNAL_SYSTEM, None)
-    for module in (session, driven):
+    for module in (session, results):
         monkeypatch.setattr(module, "explain", lambda report: f"it is {report.verdict.name}\nmore")
     monkeypatch.setattr(scenario_item, "report", lambda outcome, *_, **__: run.done.append(("report", outcome.report.verdict)))
     monkeypatch.setattr(driven, "Live", lambda _name: nullcontext())
