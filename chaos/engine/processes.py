@@ -4,102 +4,30 @@ Both report what they do as JSON lines on their standard output, as any Spark ap
 are copied to the history, and nothing else is asked of a pipeline.
 """
 
-import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from chaos.cluster import protocol
 from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
-from chaos.common.errors import InconclusiveError, ProcessEndedError, one_line
+from chaos.common.errors import InconclusiveError, ProcessEndedError
 from chaos.common.events import PIPELINE, ProcessSaid
 from chaos.common.history import History
-from chaos.engine.error_lines import last_errors, last_line
+from chaos.engine.error_lines import last_errors
+from chaos.engine.instances import Instance, spec_of
 from chaos.judging.statements import STARTED_AGAIN
-from chaos.runtime.base import Process, ProcessSpec, Runtime
+from chaos.runtime.base import Process, Runtime
 from chaos.subject.base import Command
 from chaos.subject.placeholders import substituted
 
 _SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
 _ERRORS_AT_MOST = 3
-_SUPERVISOR = "supervisor"
-# How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
-# FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
-_FENCED = re.compile(
-    r"ProducerFenced|PRODUCER_FENCED|InvalidProducerEpoch|INVALID_PRODUCER_EPOCH|FencedInstanceId|FENCED_INSTANCE_ID|\b_FENCED\b"
-)
-
-
-class _Instance:
-    """One started process, and how far its log has been read."""
-
-    def __init__(self, runtime: Runtime, spec: ProcessSpec, *, has_events: bool) -> None:
-        self._read_bytes = 0
-        self._has_events = has_events
-        self._contested_at_bytes: int | None = None
-        self.process: Process = runtime.start(spec)
-
-    def contest(self) -> None:
-        """Another instance runs beside it from now on: what it says of being fenced counts from here."""
-        if self._contested_at_bytes is None:
-            self._contested_at_bytes = self.process.spec.log.stat().st_size
-
-    def fenced(self) -> str:
-        """What it has said of being fenced since `contest`, shortened: its event, or the first such error; "" if nothing."""
-        if self._contested_at_bytes is None:
-            return ""
-        with self.process.spec.log.open("rb") as log:
-            log.seek(self._contested_at_bytes)
-            return next(filter(None, (self._fencing(line) for line in log)), "")
-
-    def new_messages(self) -> Iterator[Mapping[str, Any]]:
-        """The messages in the log since the last call."""
-        with self.process.spec.log.open("rb") as log:
-            log.seek(self._read_bytes)
-            for line in log:
-                if not line.endswith(b"\n"):
-                    return
-                self._read_bytes += len(line)
-                message = _message(line, _words(has_events=self._has_events))
-                if message is not None:
-                    yield message
-
-    def _fencing(self, line: bytes) -> str:
-        """What a line says of being fenced; "" if nothing."""
-        said = _message(line, _words(has_events=self._has_events))
-        if said and said["event"] == "fenced":
-            return str(said.get("why", "fenced"))
-        text = line.decode(errors="replace")
-        return one_line(text, 300) if _FENCED.search(text) else ""
-
-
-def _words(*, has_events: bool) -> tuple[str, ...]:
-    """What a message begins with: an event of the process, and what its supervisor says of it (`chaos.subject.supervisor`)."""
-    return ("event", _SUPERVISOR) if has_events else (_SUPERVISOR,)
-
-
-def _message(line: bytes, words: Iterable[str]) -> dict[str, Any] | None:
-    """The message of a line, with its name as ``event``; None if it has none that begins with one of these words.
-
-    A line that begins as a message does may still be the user's own: what is not a message only stays in the log.
-    """
-    word = next((word for word in words if line.startswith(b'{"%s"' % word.encode())), "")
-    try:
-        message: dict[str, Any] = json.loads(line) if word else {}
-    except (ValueError, RecursionError):
-        return None
-    name = message.pop(word, None)
-    return {"event": name, **message} if isinstance(name, str) else None
 
 
 class ManagedProcess:
@@ -123,16 +51,16 @@ class ManagedProcess:
         self._history = history
         self._folder = folder
         self._log = folder / "logs" / f"{name}.log"
-        self._spec = _spec(name, command, folder)
+        self._spec = spec_of(name, command, folder)
         self._has_begun = command.has_begun
         self._begins_by = command.begins_by
         self._down = False
-        self._killed_before: list[tuple[Process, ProcessSaid | None]] = []
-        self._zombie: _Instance | None = None
-        self._start = partial(_Instance, runtime, has_events=command.has_events)
+        self._killed_before: list[tuple[Instance, ProcessSaid | None]] = []
+        self._zombie: Instance | None = None
+        self._start = partial(Instance, runtime, has_events=command.has_events)
         self._command_of = instance
-        self._others: list[_Instance] = []
-        self._leaving: list[_Instance] = []
+        self._others: list[Instance] = []
+        self._leaving: list[Instance] = []
         self._instance = self._start(self._spec)
 
     @property
@@ -145,9 +73,9 @@ class ManagedProcess:
         messages = list(self._instance.new_messages())
         self._record(self.name, messages)
         if self._zombie:
-            self._record(_zombie_of(self.name), self._zombie.new_messages())
+            self._record(f"{self.name}-zombie", self._zombie.new_messages())
         for other in (*self._others, *self._leaving):
-            self._record(other.process.spec.name, other.new_messages())
+            self._record(other.name, other.new_messages())
         return messages
 
     def must_live(self) -> None:
@@ -162,12 +90,11 @@ class ManagedProcess:
             raise ProcessEndedError(self.name, self.how_it_ended("in the middle of the run"))
         for other in self._others:
             if not self._down and not other.process.alive():
-                ended = _end_of(other.process, "in the middle of the run")
-                raise InconclusiveError(f"{other.process.spec.name} ended with {ended}")
+                raise InconclusiveError(f"{other.name} ended with {other.how_it_ended('in the middle of the run')}")
 
     def how_it_ended(self, when: str) -> str:
         """Its exit code, its error as far as its log has one, and the last line of that."""
-        return f"the {self.name} ended with {_end_of(self.process, when)}"
+        return f"the {self.name} ended with {self._instance.how_it_ended(when)}"
 
     def last_errors(self) -> str:
         """The last lines of its log that look like errors; "" if none does. It may have gone on after them."""
@@ -186,50 +113,50 @@ class ManagedProcess:
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to the whole process tree; name -> pid of what was killed. Until `restart` it may be dead."""
         self._down = True
-        return {name: pid for process in self._working() for name, pid in process.kill_tree().items()}
+        return {name: pid for one in self._working() for name, pid in one.process.kill_tree().items()}
 
     def running(self, command: str) -> Mapping[str, int]:
         """Of all its processes, name -> pid of those whose command line contains a text."""
-        return {name: pid for process in self._working() for name, pid in process.running(command).items()}
+        return {name: pid for one in self._working() for name, pid in one.process.running(command).items()}
 
     def terminate(self) -> Mapping[str, int]:
         """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
         self._down = True
-        self._killed_before = [(process, self._last_said(process, "killed")) for process in self._working()]
-        return {name: pid for process in self._working() for name, pid in _terminated(process).items()}
+        self._killed_before = [(one, self._last_said(one, "killed")) for one in self._working()]
+        return {name: pid for one in self._working() for name, pid in one.terminate().items()}
 
     def has_ended(self) -> bool:
         """Whether all that does the work has."""
-        return not any(process.alive() for process in self._working())
+        return not any(one.process.alive() for one in self._working())
 
     def resisted(self) -> str:
         """What its supervisor says of copies that did not end after `terminate`, and were killed; "" if nothing."""
         self.listen()
-        for process, before in self._killed_before:
-            killed = self._last_said(process, "killed")
+        for one, before in self._killed_before:
+            killed = self._last_said(one, "killed")
             if killed is not None and killed is not before:
                 return f"its supervisor had to kill {', '.join(f'copy {number}' for number in killed.content['copies'])}"
         return ""
 
     def restart(self) -> None:
         """Start the process again unless it runs, and return when it has reported that it started, and works."""
-        before = {process.spec.name: self._last_said(process, "started") for process in self._working()}
-        for process in self.start_again():
-            self._wait_until_started(before[process.spec.name], process)
+        before = {one.name: self._last_said(one, "started") for one in self._working()}
+        for one in self.start_again():
+            self._wait_until_started(before[one.name], one)
 
-    def start_again(self) -> list[Process]:
-        """Start what does not run, and return at once; the processes that were started."""
-        ended = [process for process in self._working() if not process.alive()]
-        for process in ended:
-            with process.spec.log.open("ab") as log:  # what was killed may have left half a line
+    def start_again(self) -> list[Instance]:
+        """Start what does not run, and return at once; what was started."""
+        ended = [one for one in self._working() if not one.process.alive()]
+        for one in ended:
+            with one.process.spec.log.open("ab") as log:  # what was killed may have left half a line
                 log.write(b"\n" + STARTED_AGAIN)
-            process.start()
+            one.process.start()
         self._down = False
         return ended
 
     def pause(self) -> Mapping[str, int]:
         """Send SIGSTOP to the whole process tree; name -> pid of what is stopped."""
-        return {name: pid for process in self._working() for name, pid in process.pause_tree().items()}
+        return {name: pid for one in self._working() for name, pid in one.process.pause_tree().items()}
 
     def resume(self) -> None:
         """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
@@ -256,10 +183,10 @@ class ManagedProcess:
         changed = dict[str, int]()
         while self.instances > to:
             self._leaving.append(self._others.pop())
-            changed |= _terminated(self._leaving[-1].process)
+            changed |= self._leaving[-1].terminate()
         while self.instances < to:
             name = f"{self.name}-instance-{self.instances + 1}"
-            other = self._start(_spec(name, self._command_of(self.instances + 1), self._folder))
+            other = self._start(spec_of(name, self._command_of(self.instances + 1), self._folder))
             self._others.append(other)
             changed[name] = other.process.pid
         return changed
@@ -271,23 +198,28 @@ class ManagedProcess:
             DeadlineError: one has not.
         """
         for other in self._others:
-            self._wait_until_started(None, other.process)
+            self._wait_until_started(None, other)
         clock.wait_until(
             lambda: not any(one.process.alive() for one in self._leaving),
             within_s=_STARTED_WITHIN_S,
             reason=f"instances of the {self.name} to end",
         )
 
-    def _working(self) -> list[Process]:
+    def _working(self) -> list[Instance]:
         """The instance that does the work, and those beside it."""
-        return [self.process, *(other.process for other in self._others)]
+        return [self._instance, *self._others]
 
-    def _last_said(self, process: Process, event: str) -> ProcessSaid | None:
-        return self._history.last_said(self.name if process is self.process else process.spec.name, event)
+    def _last_said(self, instance: Instance, event: str) -> ProcessSaid | None:
+        return self._history.last_said(self.name if instance is self._instance else instance.name, event)
+
+    @property
+    def _beside(self) -> list[Instance]:
+        """All others that may run still."""
+        return [*([self._zombie] if self._zombie else []), *self._leaving, *self._others]
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started, and works."""
-        before = self._last_said(self.process, "started")
+        before = self._last_said(self._instance, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
         self._instance = self._start(replace(self._spec, name=self._log.stem, log=self._log))
@@ -303,25 +235,24 @@ class ManagedProcess:
         self.listen()
         self._fall_back()
         said = self._zombie.fenced() if self._zombie else ""
-        return {self._zombie.process.spec.name: said} if self._zombie and said else {}
+        return {self._zombie.name: said} if self._zombie and said else {}
 
     def zombie_ended(self) -> str:
         """How the zombie ended; "" while it lives, and when there is none."""
         if self._zombie is None or self._zombie.process.alive():
             return ""
-        return f"it ended with {_end_of(self._zombie.process, 'after it woke up')}"
+        return f"it ended with {self._zombie.how_it_ended('after it woke up')}"
 
     def stop(self) -> None:
         """End the process, and read its last messages."""
-        for other in (*([self._zombie] if self._zombie else []), *self._leaving, *self._others):
-            other.process.stop(within_s=8)
-        self.process.stop(within_s=8)
+        for one in (*self._beside, self._instance):
+            one.process.stop(within_s=8)
         self.listen()
 
     def kill(self) -> None:
         """Kill the process and all that it started."""
-        for instance in (self._instance, *([self._zombie] if self._zombie else []), *self._leaving, *self._others):
-            instance.process.kill_tree()
+        for one in (self._instance, *self._beside):
+            one.process.kill_tree()
 
     def _fall_back(self) -> None:
         """Take the first instance for the pipeline again if it has fenced the second one, and that has ended."""
@@ -329,44 +260,22 @@ class ManagedProcess:
         if first and first.process.alive() and not second.process.alive() and second.fenced() and not first.fenced():
             self._instance, self._zombie = first, second
 
-    def _wait_until_started(self, before: ProcessSaid | None, process: Process | None = None) -> None:
+    def _wait_until_started(self, before: ProcessSaid | None, instance: Instance | None = None) -> None:
         """A driver that was started may take its time until its query reads: what is to be broken must be under way."""
-        one = process or self.process
+        one = instance or self._instance
 
         def started() -> bool:
             self.must_live()
             return self._last_said(one, "started") is not before and self._has_begun()
 
         begun = f", and for {self._begins_by}" if self._begins_by else ""
-        name = f"the {self.name}" if one is self.process else one.spec.name
-        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"{name} to start{begun}; see {one.spec.log}")
+        name, log = f"the {self.name}" if one is self._instance else one.name, one.process.spec.log
+        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"{name} to start{begun}; see {log}")
 
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:
             content = {key: value for key, value in message.items() if key != "event"}
             self._history.record(ProcessSaid(who=process, event=message["event"], content=content))
-
-
-def _spec(name: str, command: Command, folder: Path) -> ProcessSpec:
-    scratch = folder / "tmp"
-    scratch.mkdir(exist_ok=True)
-    of_this_machine = {} if command.image else {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
-    env = {**command.env, **of_this_machine}
-    hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
-    return ProcessSpec(name, tuple(command.argv), folder, folder / "logs" / f"{name}.log", env, hosts, command.image)
-
-
-def _terminated(process: Process) -> dict[str, int]:
-    """Send SIGTERM to a supervisor; its name and pid, or nothing if it has ended already."""
-    if not process.alive():
-        return {}
-    with suppress(psutil.NoSuchProcess):
-        psutil.Process(process.pid).terminate()
-    return {process.spec.name: process.pid}
-
-
-def _zombie_of(name: str) -> str:
-    return f"{name}-zombie"
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,10 +427,3 @@ class RunProcesses:
 
     def _started(self) -> list[ManagedProcess]:
         return [process for process in (self.pipeline, *self.loaders.values()) if process is not None]
-
-
-def _end_of(process: Process, when: str) -> str:
-    """The exit code of a process that has ended, the last line of its log, and its error if that is another line."""
-    log, last = f"logs/{process.spec.log.name}", last_line(process.spec.log)
-    errors = "".join(f"its error, in {log}: {error}; " for error in last_errors(process.spec.log) if error != last)
-    return f"{process.exit_code()} {when}; {errors}" + (f"the last line of {log}: {last}" if last else f"{log} is empty")
