@@ -270,20 +270,15 @@ class Rest:
 
 
 def left_in(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None, rest: Rest | None) -> Mapping[str, int]:
-    """What is left to do until a run can be observed; empty once there is nothing more to come."""
+    """What is left to do until a run can be observed: what is unread, what the output lacks, or that it still grows."""
     undone = lag(kafka, plan.topics.filled, plan.output, positions)
     if rest is None or (undone and not rest.says_missing):
         return undone
-    return {**undone, **_missing(plan, kafka, history, rest)}
-
-
-def _missing(plan: RunPlan, kafka: Kafka, history: History, rest: Rest) -> Mapping[str, int]:
-    """What the output lacks, or that it still grows."""
     there, sample = kafka.end(*plan.output, IsolationLevel.READ_COMMITTED), history.latest(ProgressSampled)
     stood_s = history.age_s(ProgressSampled) if sample is not None and sample.end == there else 0.0
     rows = there if sample is None or plan.counts_positions else min(there, sample.committed)
     lacks = None if plan.counts_positions else plan.demanded - triggers.refused(history) - rows
-    return rest.missing(there, lacks, stood_s)
+    return {**undone, **rest.missing(there, lacks, stood_s)}
 
 
 def rest_in(plan: RunPlan, history: History, positions: Positions | None) -> Rest | None:

@@ -119,7 +119,8 @@ def key_of(plan: RunPlan, system: System) -> str:
 
 def _files(plan: RunPlan) -> Iterator[Path]:
     """What the pipeline is made of: files that its declaration or a service's names, modules beside a script, and `files`."""
-    pipeline, declared = plan.scenario.pipeline, _declared(plan)
+    pipeline = plan.scenario.pipeline
+    declared: Any = pipeline.expected  # which is a twin
     runs_in = pipeline.runs_in
     of_services = (word for one in plan.spec.services.values() for word in (*one.run, *one.environment.values()))
     texts = (*(text.text for text in pipeline.texts.values()), *pipeline.paths)
@@ -234,7 +235,3 @@ def _keep(kept: Path, rows: DataFrame, about: Mapping[str, Any]) -> None:
 
 def _refused(why: str) -> InconclusiveError:
     return InconclusiveError(f"pipeline, expected, same_as: {why}")
-
-
-def _declared(plan: RunPlan) -> Any:  # it is a twin that is expected
-    return plan.scenario.pipeline.expected
