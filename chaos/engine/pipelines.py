@@ -10,6 +10,7 @@ from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.install.artifacts import Parts
 from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
+from chaos.loader.plain import Producing
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Filling, Scenario
 from chaos.scenario.pipelines import Pipeline
@@ -56,7 +57,7 @@ def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -
     Args:
         parts, seed: for a loader of the user's own.
     """
-    rows, producer = filling.rows, filling.producer
+    rows = filling.rows
     if rows is not None and rows.command is not None:
         return OwnLoader(
             words=rows.command,
@@ -68,16 +69,8 @@ def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -
             working_directory=rows.working_directory or "",
             ledger=ledger,
         )
-    return FillSource(
-        filling.records,
-        filling.rate_per_s,
-        idempotence=producer.idempotence,
-        acks=str(producer.acks),
-        batch_records=producer.batch_records,
-        in_flight=producer.in_flight,
-        transaction_records=producer.transaction_records,
-        ledger=ledger,
-    )
+    producing = Producing(**filling.producer.model_dump())
+    return FillSource(filling.records, filling.rate_per_s, producing, ledger=ledger)
 
 
 def application_of(spark: SparkCluster) -> Callable[[], SparkApp]:

@@ -5,14 +5,17 @@ described in `chaos.loader.plain`, and what transactions change in `chaos.loader
 `chaos.loader.process`. A loader of the user's own is run by `chaos.loader.own`.
 """
 
+import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from chaos.common import files
 from chaos.loader import own
+from chaos.loader.plain import Producing
 from chaos.loader.transactions import transactional_id
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.clients import option_variables
@@ -38,50 +41,35 @@ class FillSource:
     Attributes:
         records: how many ids, or rows.
         rate_per_s: records per second.
-        idempotence: if False, a retry may write a record twice (``enable.idempotence=false``).
-        acks: ``all``, or ``1`` if a record is acknowledged when only the leader has it.
-        batch_records: how many records go into one request; None for as many as come within 10 ms.
-        in_flight: how many requests may wait for their answers on one connection.
-        transaction_records: how many of them make a transaction; None for none. It needs idempotence and acks ``all``.
         rows: the file of rows of one's own; None for the integers.
         ledger: the name of its file, in the folder of the run.
     """
 
     records: int
     rate_per_s: float
-    idempotence: bool = True
-    acks: str = "all"
-    batch_records: int | None = None
-    in_flight: int = 5
-    transaction_records: int | None = None
+    producing: Producing = field(default_factory=Producing)
     rows: Path | None = None
     ledger: str = LEDGER
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process, which ends by itself."""
-        options = {
-            "--bootstrap": endpoints.kafka,
-            "--topic": topics.source,
-            "--partitions": str(topics.partitions),
-            "--records": str(self.records),
-            "--rate": str(self.rate_per_s),
-            "--ledger": str(folder / self.ledger),
-            "--acks": self.acks,
-            "--in-flight": str(self.in_flight),
+        """The process, which ends by itself; what it is told is in a file beside its ledger."""
+        told = {
+            "bootstrap": endpoints.kafka,
+            "topic": topics.source,
+            "partitions": topics.partitions,
+            "records": self.records,
+            "rate_per_s": self.rate_per_s,
+            "rows": str(self.rows) if self.rows else None,
+            "ledger": str(folder / self.ledger),
+            "producing": asdict(self.producing),
         }
-        if self.batch_records is not None:
-            options["--batch-records"] = str(self.batch_records)
-        if self.transaction_records is not None:
-            options["--transaction-records"] = str(self.transaction_records)
-        if self.rows is not None:
-            options["--rows"] = str(self.rows)
-        words = (word for pair in options.items() for word in pair)
-        flags = () if self.idempotence else ("--no-idempotence",)
-        return Command((sys.executable, "-m", "chaos.loader.process", *words, *flags), option_variables(endpoints))
+        file = (folder / self.ledger).with_suffix(".json")
+        files.write_atomically(file, json.dumps(told, indent=1))
+        return Command((sys.executable, "-m", "chaos.loader.process", str(file)), option_variables(endpoints))
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
         """The same one for every partition; empty without transactions."""
-        return (transactional_id(topics.source),) * topics.partitions if self.transaction_records else ()
+        return (transactional_id(topics.source),) * topics.partitions if self.producing.transaction_records else ()
 
     def expected(self, spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
         """What the source must contain according to the ledger, where integers are sent.

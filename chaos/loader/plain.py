@@ -11,6 +11,7 @@ the same answer (Jepsen's rule: an outcome in doubt is indeterminate).
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
 
@@ -37,21 +38,37 @@ _REFUSED = frozenset(
 )
 
 
-def settings(
-    bootstrap: str, *, idempotence: bool, acks: str = "all", batch_records: int | None = None, in_flight: int = 5
-) -> dict[str, str | int | bool]:
-    """The producer's settings; arguments as in `FillSource`. It retries for longer than any fault lasts."""
-    batching = {"linger.ms": _LINGER_MS} if batch_records is None else {"linger.ms": 0, "batch.num.messages": batch_records}
-    return {
-        "bootstrap.servers": bootstrap,
-        "enable.idempotence": idempotence,
-        "acks": acks,
-        "retries": 2**31 - 1,
-        "max.in.flight.requests.per.connection": in_flight,
-        **batching,
-        "socket.timeout.ms": 6000,
-        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
-    }
+@dataclass(frozen=True, slots=True)
+class Producing:
+    """How the loader's producer sends; it retries for longer than any fault lasts.
+
+    Attributes:
+        idempotence: if False, a retry may write a record twice (``enable.idempotence=false``).
+        acks: ``all``, or 1 if a record is acknowledged when only the leader has it.
+        batch_records: how many records go into one request; None for as many as come within 10 ms.
+        in_flight: how many requests may wait for their answers on one connection.
+        transaction_records: how many records make a transaction; None for none. It needs idempotence and acks ``all``.
+    """
+
+    idempotence: bool = True
+    acks: str | int = "all"
+    batch_records: int | None = None
+    in_flight: int = 5
+    transaction_records: int | None = None
+
+    def settings(self, bootstrap: str) -> dict[str, str | int | bool]:
+        """Those of a producer without transactions."""
+        batch = self.batch_records
+        return {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": self.idempotence,
+            "acks": str(self.acks),
+            "retries": 2**31 - 1,
+            "max.in.flight.requests.per.connection": self.in_flight,
+            **({"linger.ms": _LINGER_MS} if batch is None else {"linger.ms": 0, "batch.num.messages": batch}),
+            "socket.timeout.ms": 6000,
+            "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+        }
 
 
 def due(records: int, rate_per_s: float, elapsed_s: float) -> int:

@@ -1,4 +1,9 @@
-"""The loader's process, which `chaos.loader.declaration.FillSource` starts.
+"""The loader's process, which `chaos.loader.declaration.FillSource` starts, and tells in a file what to do.
+
+    python -m chaos.loader.process FILE
+
+FILE is JSON: ``bootstrap``, ``topic``, ``partitions``, ``records``, ``rate_per_s``, the paths ``ledger`` and ``rows``, and
+``producing`` (`chaos.loader.plain.Producing`). What the process says:
 
     {"event": "loaded", "records": 20000}     so many rows were sent; it ends. With "refused": 3, if so many were refused,
                                               and "why", which is what was said of the last of them
@@ -6,8 +11,10 @@
 Beside that are the statements of a loader with transactions (docs/adapters.md).
 """
 
-import argparse
+import json
 import signal
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,53 +22,30 @@ from confluent_kafka import Producer
 
 from chaos.common.messages import say
 from chaos.loader import rows
-from chaos.loader.plain import Loader, settings
+from chaos.loader.plain import Loader, Producing
 from chaos.loader.transactions import TransactionalLoader, transactional, transactional_id
 from chaos.subject.clients import librdkafka_options
 
 
 def main() -> None:
     """Fill a topic; ends with 0 after the last row or after SIGTERM, whatever the outcomes in the ledger are."""
-    arguments = _parsed()
-    with arguments.ledger.open("w", encoding="utf-8") as ledger:
-        loader = _loader(arguments, ledger)
+    told = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    with Path(told["ledger"]).open("w", encoding="utf-8") as ledger:
+        loader = _loader(told, ledger)
         signal.signal(signal.SIGTERM, lambda _number, _frame: loader.stop())
-        loader.run(arguments.records, arguments.rate, rows.read(arguments.rows) if arguments.rows else None)
+        loader.run(told["records"], told["rate_per_s"], rows.read(Path(told["rows"])) if told["rows"] else None)
     say("loaded", records=loader.sent, **({"refused": loader.refused, "why": loader.why} if loader.refused else {}))
 
 
-def _loader(arguments: argparse.Namespace, ledger: TextIO) -> Loader | TransactionalLoader:
-    chosen: dict[str, Any] = librdkafka_options() | settings(
-        arguments.bootstrap,
-        idempotence=not arguments.no_idempotence,
-        acks=arguments.acks,
-        batch_records=arguments.batch_records,
-        in_flight=arguments.in_flight,
-    )
-    if arguments.rows:
+def _loader(told: Mapping[str, Any], ledger: TextIO) -> Loader | TransactionalLoader:
+    producing, topic, partitions = Producing(**told["producing"]), told["topic"], told["partitions"]
+    chosen: dict[str, Any] = librdkafka_options() | producing.settings(told["bootstrap"])
+    if told["rows"]:
         chosen["message.max.bytes"] = rows.LARGEST_BYTES + (1 << 20)  # whether one is too large is for the brokers to say
-    topic, partitions = arguments.topic, arguments.partitions
-    if arguments.transaction_records is None:
+    if producing.transaction_records is None:
         return Loader(Producer(chosen), topic, partitions, ledger)
     chosen = transactional(chosen, transactional_id(topic))
-    return TransactionalLoader(lambda: Producer(chosen), topic, partitions, ledger, arguments.transaction_records)
-
-
-def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="fill a topic with 0, 1, 2, …, or with rows of a file")
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--partitions", type=int, required=True)
-    parser.add_argument("--records", type=int, required=True)
-    parser.add_argument("--rate", type=float, required=True)
-    parser.add_argument("--ledger", type=Path, required=True)
-    parser.add_argument("--rows", type=Path)
-    parser.add_argument("--no-idempotence", action="store_true")
-    parser.add_argument("--acks", choices=("all", "1"), default="all")
-    parser.add_argument("--batch-records", type=int)
-    parser.add_argument("--in-flight", type=int, default=5)
-    parser.add_argument("--transaction-records", type=int)
-    return parser.parse_args()
+    return TransactionalLoader(lambda: Producer(chosen), topic, partitions, ledger, producing.transaction_records)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from chaos.common.history import History, of_type
 from chaos.engine.processes import ManagedProcess
 from chaos.judging import landing, statements
 from chaos.loader.declaration import LEDGER, FillSource
+from chaos.loader.plain import Producing
 from chaos.scenario.pipelines.base import Tools
 from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
@@ -350,7 +351,7 @@ def test_a_client_that_does_not_tell_the_truth_is_found_out(play, chaos_session)
 @pytest.mark.parametrize("lost", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_the_loader_writes_in_transactions(play, chaos_session, lost):
     """Also when an answer to the request that ends one is lost: what it was told, and its ledger, are true of the log."""
-    loader = FillSource(1000, 500.0, transaction_records=50)
+    loader = FillSource(1000, 500.0, Producing(transaction_records=50))
     command = loader.command(play.endpoints, play.topics, play.folder)
     rules, links = play.system.rules, [link.name for link in play.system.links if link.source == "spark"]
     name = rules.arm("lost", Rule("EndTxn", "response", links, nth=3)) if lost else ""

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.install.spark_versions import SparkProgram
 from chaos.loader.declaration import FillSource, OwnLoader
+from chaos.loader.plain import Producing
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.pipelines.base import Tools
@@ -84,9 +85,9 @@ def test_a_loader_is_as_its_producer_is_declared():
 
     made = loader_of(scenario(options, **COMMAND).workload, FakeParts(), 7)
 
-    assert made == FillSource(100, 50.0, idempotence=False, acks="1", batch_records=1, in_flight=2)
+    assert made == FillSource(100, 50.0, Producing(idempotence=False, acks=1, batch_records=1, in_flight=2))
     transactional = loader_of(scenario({"transaction_records": 9}, kind="none").workload, FakeParts(), 7)
-    assert transactional == FillSource(100, 50.0, transaction_records=9)
+    assert transactional == FillSource(100, 50.0, Producing(transaction_records=9))
 
 
 def test_a_topic_that_two_pipelines_write_is_another_one_in_each_run():

@@ -1,5 +1,6 @@
 """Several topics that are filled: a loader, a ledger and rows for each, and the end of all of them."""
 
+import json
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -129,12 +130,12 @@ def test_each_topic_has_a_loader_with_a_ledger_of_its_own(tmp_path: Path) -> Non
 def test_the_process_of_each_writes_to_its_own(tmp_path: Path) -> None:
     """Topic, partitions and ledger."""
     clients: Any = SimpleNamespace(kafka="k", options={}, java={}, spark_options={})
-    words = [one.loader.command(clients, one.topics, tmp_path).argv for one in run_plan(tmp_path).loads]
+    files = [one.loader.command(clients, one.topics, tmp_path).argv[-1] for one in run_plan(tmp_path).loads]
 
-    asked = ("--topic", "--partitions", "--records", "--ledger")
-    assert [[one[one.index(option) + 1] for option in asked] for one in words] == [
-        ["orders-7", "2", "100", str(tmp_path / "ledger.csv")],
-        ["customers-7", "3", "30", str(tmp_path / "ledger-customers.csv")],
+    told = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+    assert [[one[key] for key in ("topic", "partitions", "records", "ledger")] for one in told] == [
+        ["orders-7", 2, 100, str(tmp_path / "ledger.csv")],
+        ["customers-7", 3, 30, str(tmp_path / "ledger-customers.csv")],
     ]
 
 

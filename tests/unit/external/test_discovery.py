@@ -73,11 +73,11 @@ def test_both_kinds_of_clients_log_in(secured):
     assert (native["socket.timeout.ms"], java["request.timeout.ms"]) == ("9", "8")
 
 
-def test_a_password_is_not_shown(secured):
+def test_a_password_is_not_shown(secured, tmp_path):
     """Although pytest prints the arguments of every function that an error passed through."""
     cluster = Cluster({}, options=security.librdkafka(secured), java=security.java(secured))
     endpoints = Endpoints("a:1", "a:1", options=cluster.options, java=cluster.java)
-    command = FillSource(1, 1.0).command(endpoints, Topics((Topic("a", 3),), "b"), Path("run"))
+    command = FillSource(1, 1.0).command(endpoints, Topics((Topic("a", 3),), "b"), tmp_path)
 
     assert not any('a"b' in repr(shown) or 'a\\"b' in repr(shown) for shown in (cluster, endpoints, command))
     assert "sasl.password: …" in repr(cluster)

@@ -1,58 +1,101 @@
+"""What the loader's process is told, in a file, and what it makes of it."""
+
+import json
 import sys
+from dataclasses import fields
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from chaos.loader import process
 from chaos.loader.declaration import FillSource
-from chaos.loader.plain import settings
-from chaos.loader.process import _parsed
+from chaos.loader.plain import Loader, Producing
+from chaos.loader.transactions import TransactionalLoader
+from chaos.scenario.model import Producer
 from chaos.subject.base import Endpoints, Topic, Topics
 
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 TOPICS = Topics((Topic("source", 3),), "sink")
 
 
-@pytest.mark.parametrize("idempotence", [True, False])
-def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, idempotence: bool) -> None:  # noqa: FBT001
-    """Every declared value reaches the process, idempotence above all."""
-    command = FillSource(20_000, 2500.5, idempotence).command(ENDPOINTS, TOPICS, Path("/run"))
+def told(loader: FillSource, folder: Path) -> dict:
+    """What the process reads."""
+    *program, file = loader.command(ENDPOINTS, TOPICS, folder).argv
+    assert program == [sys.executable, "-m", "chaos.loader.process"]
+    return json.loads(Path(file).read_text(encoding="utf-8"))
 
-    assert command.argv[:3] == (sys.executable, "-m", "chaos.loader.process")
-    monkeypatch.setattr(sys, "argv", list(command.argv[2:]))
-    assert vars(_parsed()) == {
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The settings of the producers that are made."""
+    settings: list[dict] = []
+    monkeypatch.setattr(process, "Producer", settings.append)
+    return settings
+
+
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_the_process_is_told_what_is_declared(tmp_path: Path, idempotence: bool) -> None:  # noqa: FBT001
+    """Every declared value is in the file, idempotence above all."""
+    assert told(FillSource(20_000, 2500.5, Producing(idempotence)), tmp_path) == {
         "bootstrap": "link:9092",
         "topic": "source",
         "partitions": 3,
         "records": 20_000,
-        "rate": 2500.5,
-        "ledger": Path("/run/ledger.csv"),
-        "no_idempotence": not idempotence,
-        "acks": "all",
-        "batch_records": None,
-        "in_flight": 5,
-        "transaction_records": None,
+        "rate_per_s": 2500.5,
+        "ledger": str(tmp_path / "ledger.csv"),
         "rows": None,
+        "producing": {
+            "idempotence": idempotence,
+            "acks": "all",
+            "batch_records": None,
+            "in_flight": 5,
+            "transaction_records": None,
+        },
     }
 
 
-def test_exact_counts_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
+    """It is beside the ledger, and so is told which one that is."""
+    told(FillSource(1, 1.0), tmp_path)
+    told(FillSource(2, 1.0, ledger="ledger-customers.csv"), tmp_path)
+
+    files = {file.name: json.loads(file.read_text(encoding="utf-8")) for file in tmp_path.iterdir()}
+    assert {name: one["records"] for name, one in files.items()} == {"ledger.json": 1, "ledger-customers.json": 2}
+
+
+@pytest.mark.parametrize(
+    ("producing", "kind"), [(Producing(), Loader), (Producing(transaction_records=7), TransactionalLoader)]
+)
+def test_the_process_sends_as_it_is_told(tmp_path: Path, made: list[dict], producing: Producing, kind: type) -> None:
+    """What is read from the file is what was declared, and rows may be as large as the brokers allow."""
+    loader = process._loader(told(FillSource(20, 100.0, producing, tmp_path / "rows.parquet"), tmp_path), StringIO())
+
+    assert isinstance(loader, kind)
+    (settings,) = made
+    assert settings["message.max.bytes"] > 64 << 20
+    assert ("transactional.id" in settings) == (kind is TransactionalLoader)
+    assert {name: settings[name] for name in ("bootstrap.servers", "acks")} == {"bootstrap.servers": "link:9092", "acks": "all"}
+
+
+def test_what_a_workload_says_of_its_producer_is_what_the_loader_knows() -> None:
+    """So a key is declared in the grammar, and used where records are sent, and named nowhere else."""
+    assert Producing(**Producer().model_dump()) == Producing()
+    assert [field.name for field in fields(Producing)] == list(Producer.model_fields)
+
+
+def test_exact_counts_can_be_asked_for(tmp_path: Path, made: list[dict]) -> None:
     """One record in a request, one request under way: what a lost answer or a dead leader costs is exact."""
-    command = FillSource(20, 100.0, False, "1", 1, 1).command(ENDPOINTS, TOPICS, Path("/run"))  # noqa: FBT003
+    exact = Producing(idempotence=False, acks=1, batch_records=1, in_flight=1)
 
-    monkeypatch.setattr(sys, "argv", list(command.argv[2:]))
-    parsed = _parsed()
-    assert (parsed.acks, parsed.batch_records, parsed.in_flight) == ("1", 1, 1)
-    exact = settings("link:9092", idempotence=False, acks="1", batch_records=1, in_flight=1)
-    assert exact["batch.num.messages"] == exact["max.in.flight.requests.per.connection"] == 1
-    assert (exact["acks"], exact["linger.ms"]) == ("1", 0)
+    process._loader(told(FillSource(20, 100.0, exact), tmp_path), StringIO())
+
+    (settings,) = made
+    assert settings["batch.num.messages"] == settings["max.in.flight.requests.per.connection"] == 1
+    assert (settings["acks"], settings["linger.ms"], settings["enable.idempotence"]) == ("1", 0, False)
 
 
-def test_transactions_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transactions_can_be_asked_for() -> None:
     """Their id begins as the topic does, whatever cluster that is on, and is the same for every partition."""
-    loader = FillSource(20, 100.0, transaction_records=7)
-
-    monkeypatch.setattr(sys, "argv", list(loader.command(ENDPOINTS, TOPICS, Path("/run")).argv[2:]))
-
-    assert _parsed().transaction_records == 7
-    assert loader.transactional_ids(TOPICS) == ("source-loader",) * 3
+    assert FillSource(20, 100.0, Producing(transaction_records=7)).transactional_ids(TOPICS) == ("source-loader",) * 3
     assert FillSource(20, 100.0).transactional_ids(TOPICS) == ()

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.loader import plain
-from chaos.loader.plain import Loader, due, outcome, settings
+from chaos.loader.plain import Loader, Producing, due, outcome
 from chaos.loader.rows import Row
 from tests.unit.loader.outbox import Outbox, Report
 
@@ -233,7 +233,7 @@ def test_a_fatal_error_is_told_by_its_cause() -> None:
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_idempotence_is_the_only_difference(idempotence: bool) -> None:  # noqa: FBT001
     """A control must differ from what it controls in one thing."""
-    with_it, chosen = settings("broker:9092", idempotence=True), settings("broker:9092", idempotence=idempotence)
+    with_it, chosen = (Producing(one).settings("broker:9092") for one in (True, idempotence))
 
     assert chosen == with_it | {"enable.idempotence": idempotence}
     assert chosen["acks"] == "all"

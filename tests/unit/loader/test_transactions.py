@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.loader import plain, transactions
-from chaos.loader.plain import settings
+from chaos.loader.plain import Producing
 from chaos.loader.transactions import TransactionalLoader, transactional
 from tests.unit.loader.outbox import Report
 
@@ -194,7 +194,7 @@ def test_a_transaction_waits_for_its_last_id(broker: Broker) -> None:
 
 def test_no_record_waits_longer_than_its_transaction() -> None:
     """Kafka's client refuses other settings."""
-    chosen = transactional(settings("broker:9092", idempotence=True), "source-loader")
+    chosen = transactional(Producing().settings("broker:9092"), "source-loader")
 
     assert chosen["transactional.id"] == "source-loader"
     assert chosen["delivery.timeout.ms"] <= chosen["transaction.timeout.ms"]

@@ -21,11 +21,11 @@ COMMAND = deployed.command(("copy", "{source}", "{prefix}"), "{prefix}copier-{su
 
 
 @pytest.mark.parametrize("process", [COMMAND, FillSource(1, 1.0)], ids=lambda process: type(process).__name__)
-def test_a_password_is_only_in_the_environment(process, monkeypatch):
+def test_a_password_is_only_in_the_environment(process, monkeypatch, tmp_path):
     """Every user of a machine can read command lines."""
-    command = process.command(ENDPOINTS, TOPICS, Path("run"))
+    command = process.command(ENDPOINTS, TOPICS, tmp_path)
 
-    assert SECRET not in " ".join(command.argv)
+    assert not any(SECRET in text for text in (*command.argv, *(file.read_text() for file in tmp_path.iterdir())))
     assert "SPARK_APPLICATION_OPTIONS" in command.env
     for name, value in command.env.items():
         monkeypatch.setenv(name, value)
