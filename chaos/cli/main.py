@@ -76,8 +76,8 @@ def doctor(
     from chaos.install import artifacts, preflight  # noqa: PLC0415
     from chaos.loader.generators import PLUGINS as GENERATORS  # noqa: PLC0415
     from chaos.runtime.docker import doctor as docker_checks  # noqa: PLC0415
+    from chaos.scenario.sinks.reader import READERS  # noqa: PLC0415
     from chaos.scenario.verifiers import PLUGINS as VERIFIERS  # noqa: PLC0415
-    from chaos.subject.tables import READERS  # noqa: PLC0415
 
     checks: dict[str, Callable[[], object]] = {
         "java": lambda: str(preflight.find_java()),

@@ -26,9 +26,9 @@ from chaos.engine.processes import RunProcesses
 from chaos.engine.run_plan import RunPlan
 from chaos.grammar.triggers import LAST, AtBatch
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.sinks import TableSink
 from chaos.subject.base import CHECKPOINT
 from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
-from chaos.subject.tables import Table
 from verifiers.base import Bounds
 
 _NOT_NOW = (KafkaException, OSError)  # a leader that does not answer; a fault that removes the checkpoint
@@ -68,7 +68,7 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
     )
 
 
-def _versions(table: Table) -> Mapping[int, Bounds]:
+def _versions(table: TableSink) -> Mapping[int, Bounds]:
     """How often rows were added to a table, as if these were the offsets of a log."""
     count = table.versions()
     return {0: Bounds(0, count, count)}

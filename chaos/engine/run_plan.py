@@ -15,8 +15,8 @@ from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, marked
 from chaos.scenario.model import Filling, Scenario, SystemSpec
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
+from chaos.scenario.sinks import TableSink
 from chaos.subject.base import Topic, Topics
-from chaos.subject.tables import Table
 
 # How long a phase waits. These are for what stands still: a machine that is busy with other work must not reach them.
 _FLOWS_WITHIN_S = 180.0
@@ -83,7 +83,7 @@ class RunPlan:
     pipeline: Deployed | None
     client: str
     outputs: int | None = None
-    table: Table | None = None
+    table: TableSink | None = None
     spec: SystemSpec = field(default_factory=SystemSpec)
     way: Expectation | None = None
 
@@ -195,7 +195,7 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
     return RunPlan(scenario, schedule, folder, topics, loaders, pipeline, client, table=table)
 
 
-def table_of(pipeline: Deployed | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:
+def table_of(pipeline: Deployed | None, system: System, client: str, topics: Topics, folder: Path) -> TableSink | None:
     """The table that this run writes; None where it writes a topic."""
     if pipeline is None or not pipeline.writes_table:
         return None

@@ -18,7 +18,7 @@ from chaos.engine.pipelines import endpoints
 from chaos.engine.run_plan import RunPlan
 from chaos.matching import table_rows
 from chaos.runtime.base import Process, ProcessSpec
-from chaos.subject.tables import ABOUT
+from chaos.subject.read_table import ABOUT
 
 _READ_WITHIN_S = 300.0  # minutes for tables of some gigabytes; a database that does not answer takes no longer
 _ENDED_WITHIN_S = 120.0  # a second on a quiet machine
@@ -49,7 +49,7 @@ def read(plan: RunPlan, system: System) -> table_rows.Landed:
     env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
     log, hosts = plan.folder / "logs" / _LOG, (command.env["SPARK_LOCAL_IP"],)
     spec = ProcessSpec(_PLACE, tuple(command.argv), plan.folder, log, env, hosts)
-    what = f"pipeline, sink, {table.format}"
+    what = f"pipeline, sink, {table.kind}"
     _wait(system.runtime.start(spec), place / ABOUT, what)
     if not (place / ABOUT).exists():
         raise InconclusiveError(f"{what}: it could not be read; logs/{_LOG}: {_error_in(log)}")

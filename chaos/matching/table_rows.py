@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from chaos.common.errors import InconclusiveError
 from chaos.matching.demanded import Columns
 from chaos.matching.row_ids import Numbering
-from chaos.subject.tables import ABOUT, ROWS, Table
+from chaos.scenario.sinks import TableSink
+from chaos.subject.read_table import ABOUT, ROWS
 from verifiers import evidence
 from verifiers.base import Bounds, Evidence
 
@@ -40,7 +41,7 @@ class Landed:
     count: int
 
 
-def read(place: Path, table: Table) -> Landed:
+def read(place: Path, table: TableSink) -> Landed:
     """What a reading has left in its folder.
 
     Raises:
@@ -48,30 +49,9 @@ def read(place: Path, table: Table) -> Landed:
     """
     about: Mapping[str, Any] = json.loads((place / ABOUT).read_text(encoding="utf-8"))
     if "problem" in about:
-        raise InconclusiveError(f"pipeline, sink, {table.format}: {about['problem']}; {mend(about['kind'], table)}")
+        raise InconclusiveError(f"pipeline, sink, {table.kind}: {about['problem']}; {table.mend(about['kind'])}")
     columns = tuple((str(name), str(kind)) for name, kind in about["columns"])
     return Landed(place / ROWS, columns, str(about["version"]), int(about["rows"]))
-
-
-def mend(kind: str, table: Table) -> str:
-    """What to do about a table that cannot be read.
-
-    Args:
-        kind: of the problem, as the reading calls it.
-    """
-    match kind:
-        case "absent":
-            return "does the pipeline write elsewhere? Its place is {sink} among the arguments, too; see logs/pipeline.log"
-        case "lacking":
-            what = "the driver of the database" if table.format == "jdbc" else f"what reads {table.format}"
-            return f"the job's Spark lacks {what}: name its package in packages, for this version of Spark and Scala"
-        case "other":
-            return "a package is for another version of Spark or Scala; see logs/table.log"
-        case _ if table.format == "jdbc":
-            url = table.options.get("url", "this url")
-            return f"does a server answer at {url}, and has it the table {table.place}? See logs/table.log"
-        case _:
-            return "see logs/table.log"
 
 
 def land(

@@ -35,8 +35,8 @@ from chaos.scenario import expected, services, topics
 from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.rows import Rows
+from chaos.scenario.sinks import TableSink
 from chaos.scenario.verifiers import anomalies_of
-from chaos.subject.tables import Table
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -422,14 +422,13 @@ def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[Message]:
         yield from _partition(scenario, target.topic, target.partition)
 
 
-def _of_table(fault: FaultBase, table: Table) -> Iterator[Problem]:
+def _of_table(fault: FaultBase, table: TableSink) -> Iterator[Problem]:
     """What only a topic can have."""
     if isinstance(fault, HangingTransaction):
         text = "the sink is a table, and this is about a transaction in a topic; leave it out"
         yield ("kind",), Message("transaction-in-table", text)
     if isinstance(fault.when, AtBatch) and fault.when.seen == "rows" and not table.tells_versions:
-        which = "an Iceberg table by its name" if table.format == "iceberg" else f"a table of {table.format}"
-        text = f"when {which} gets rows cannot be seen from outside in time; write seen: planned, or seen: done"
+        text = f"when {table.spoken} gets rows cannot be seen from outside in time; write seen: planned, or seen: done"
         yield ("when", "seen"), Message("rows-not-seen", text)
 
 

@@ -36,17 +36,16 @@ from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.install import jars, spark_versions
 from chaos.loader.generators import PLUGINS as _GENERATORS
 from chaos.runtime.capabilities import Capability
-from chaos.scenario import sinks
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import Services
+from chaos.scenario.sinks import TableSink
+from chaos.scenario.sinks.reader import READERS as _READERS
 from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, PRECEDENCE, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject.placeholders import names_in
-from chaos.subject.tables import READERS as _READERS
-from chaos.subject.tables import Table
 
 plugins.require(_FAULTS, _VERIFIERS, _GENERATORS, _READERS)
 
@@ -487,7 +486,7 @@ class Scenario(Declared):
         return self.pipeline.sink.topic if self.pipeline.sink else ""
 
     @property
-    def table(self) -> Table | None:
+    def table(self) -> TableSink | None:
         """The table that the pipeline writes; None where it writes a topic, and where there is no pipeline."""
         return self.pipeline.sink.table if self.pipeline.sink else None
 
@@ -543,12 +542,11 @@ class Scenario(Declared):
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
         generators = {one.rows.generator for one in self.workload.fillings if one.rows and one.rows.generator}
-        reader = self.pipeline.sink.reader if self.pipeline.sink else None
         brought = {
             _FAULTS.group: _FAULTS.used(kinds),
             _VERIFIERS.group: _VERIFIERS.used(self.verify),
             _GENERATORS.group: _GENERATORS.used(generators),
-            _READERS.group: _READERS.used({reader} if reader else ()),
+            _READERS.group: _READERS.used(self.pipeline.sink.readers if self.pipeline.sink else ()),
         }
         added = {_ASKED: self.verify, _PLUGINS: brought}
         return json.dumps(self.model_dump(mode="json", by_alias=True) | added, indent=1)
@@ -600,10 +598,7 @@ class Scenario(Declared):
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
         }
-        if self.table is not None:
-            there |= dict.fromkeys(sinks.OF_LOGS_ONLY, False)
-        if self._compacted:
-            there |= dict.fromkeys(sinks.NOT_OF_COMPACTED, False)
+        there |= dict.fromkeys(self._not_of_sink, False)
         views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
         views |= dict.fromkeys(("looks", "reached"), there[PRECEDENCE])
         for name, verifier in _VERIFIERS.things.items():
@@ -616,10 +611,8 @@ class Scenario(Declared):
         """Verifier -> why it is not asked, also where that follows from the declaration of the pipeline."""
         if self.by_transactions:
             return {**self.leave_out, "offsets": "expected: transactions"}
-        if self.table is not None:
-            return {**dict.fromkeys(sinks.OF_LOGS_ONLY, sinks.NOT_ASKED), **self.leave_out}
-        if self._compacted:
-            return {**dict.fromkeys(sinks.NOT_OF_COMPACTED, sinks.OF_COMPACTED), **self.leave_out}
+        if self._not_of_sink:
+            return {**self._not_of_sink, **self.leave_out}
         if self.pipeline.sink is None or self.pipeline.has_positions:
             return self.leave_out
         return {**self.leave_out, **dict.fromkeys(("offsets", "commits", PRECEDENCE), "positions: none")}
@@ -631,8 +624,9 @@ class Scenario(Declared):
         return with_group and self.pipeline.delivery != "at_most_once"
 
     @property
-    def _compacted(self) -> bool:
-        return self.sink in self.topics and self.topics[self.sink].is_compacted
+    def _not_of_sink(self) -> Mapping[str, str]:
+        """Verifiers that its sink gives nothing to judge, with the reason."""
+        return self.pipeline.sink.not_asked(self.topics) if self.pipeline.sink else {}
 
     @property
     def verify(self) -> tuple[str, ...]:

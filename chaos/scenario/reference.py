@@ -37,8 +37,9 @@ from chaos.scenario.model import (
 from chaos.scenario.pipelines import KINDS, InGroup
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import ServiceSpec
-from chaos.scenario.sinks import JdbcTable, Sink
-from chaos.scenario.topics import TopicSink, TopicSpec
+from chaos.scenario.sinks import OF_JOBS, TopicSink
+from chaos.scenario.sinks.jdbc import JdbcTable
+from chaos.scenario.topics import TopicSpec
 from chaos.scenario.verifiers import (
     ANOMALIES_OF_PROGRESS,
     BY_TRANSACTIONS,
@@ -72,7 +73,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
     "Pipelines": {
         **{f"`kind: {name}`": kind for name, kind in KINDS.items() if name != NONE},
         "`sink`": TopicSink,
-        "`sink` of a Spark job": Sink,
+        "`sink` of a Spark job": OF_JOBS.whole,
         "`sink: jdbc`": JdbcTable,
         "`positions`": InGroup,
         "`expected`": ExpectedRows,

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 from pydantic import BaseModel
 
 from chaos.grammar.base import Location
-from chaos.subject.placeholders import partly_substituted
+from chaos.subject.placeholders import partly_substituted, substituted
 
 M = TypeVar("M", bound=BaseModel)
 _PROJECT = "project"
@@ -99,6 +99,11 @@ def below(declared: M, folder: Path, of_kind: tuple[str, ...] = ()) -> M:
     parts = {name: getattr(declared, name) for name in type(declared).model_fields}
     own = {name: part.below(folder) for name, part in parts.items() if hasattr(part, "below")}
     return _changed((), declared, place).model_copy(update=own)
+
+
+def of_run(declared: M, known: Mapping[str, str]) -> M:
+    """The same with what placeholders stand for in a run."""
+    return _changed((), declared, lambda _place, text, mark: substituted(text, known) if isinstance(mark, Template) else text)
 
 
 def _changed(place: Location, declared: M, change: Change) -> M:

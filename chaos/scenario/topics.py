@@ -16,9 +16,9 @@ of its own, whose names begin with it.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from chaos.grammar.base import Declared, Message, Problem, WrongValueError, did_you_mean, shown
@@ -127,45 +127,10 @@ TopicSpecs = Annotated[
 
 
 Form = Literal["log", "state"]
-STATE_HAS_NO_ROUTING = Message(
-    "routing-of-state", "a key of a state may be in any one partition, and in no other beside; leave routing out"
-)
-
-
-class TopicSink(Declared):
-    """The topic that a pipeline writes.
-
-    Attributes:
-        topic: one of ``topics``.
-        routing: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline chooses one.
-            Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
-        form: what it is judged as: a ``log``, all of whose rows count, or a ``state``: of each key the last value, and none
-            where that is null.
-    """
-
-    topic: TopicName
-    routing: Literal["same", "any"] | None = None
-    form: Form = Field(alias="as", default="log")
-
-    @model_validator(mode="after")
-    def _of_a_log(self) -> Self:
-        if self.form == "state" and self.routing is not None:
-            raise WrongValueError(STATE_HAS_NO_ROUTING.code, STATE_HAS_NO_ROUTING)
-        return self
-
-    @property
-    def table(self) -> None:
-        """It is none."""
-        return
-
-    @property
-    def reader(self) -> None:
-        """No table is read."""
-        return
 
 
 class WrittenTo(Protocol):
-    """What a pipeline writes: `TopicSink`, or a table as well (`chaos.scenario.sinks.Sink`), whose topic is ""."""
+    """What a pipeline writes (`chaos.scenario.sinks`); the topic of a table is ""."""
 
     @property
     def topic(self) -> str: ...

@@ -35,6 +35,7 @@ AS_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+SPEC, ABOUT, ROWS = "spec.json", "about.json", "rows"
 _LONGEST = 400
 NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)([/\\]|\.zip)")  # frames that do not say where a user's code fails
 _LACKING = (
@@ -72,10 +73,10 @@ def main() -> None:
     """Read it; what is wrong with it is in about.json."""
     folder = Path(sys.argv[1])
     sys.path.pop(0)  # the folder of this file: its modules are ours
-    spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+    spec = json.loads((folder / SPEC).read_text(encoding="utf-8"))
     spark = SparkSession.builder.appName("table").getOrCreate()
     try:
-        about = _landed(spark, spec, folder / "rows")
+        about = _landed(spark, spec, folder / ROWS)
     except NoTableError as error:
         about = {"problem": str(error), "kind": "absent"}
     except UnreadableError as error:
@@ -84,7 +85,7 @@ def main() -> None:
         about = _problem(error)
     draft = folder / "about.draft"
     draft.write_text(json.dumps(about), encoding="utf-8")
-    draft.replace(folder / "about.json")
+    draft.replace(folder / ABOUT)
 
 
 def _landed(spark: SparkSession, spec: Mapping[str, Any], rows: Path) -> dict[str, Any]:

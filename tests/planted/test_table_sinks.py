@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.common.errors import InconclusiveError
@@ -14,8 +15,10 @@ from chaos.expectation.model import Model
 from chaos.expectation.said import Query
 from chaos.judging.judge import check
 from chaos.matching import row_ids, table_rows
+from chaos.scenario.sinks import Sink
+from chaos.scenario.sinks.parquet import ParquetTable
 from chaos.subject import read_table
-from chaos.subject.tables import ABOUT, ROWS, SPEC, Table
+from chaos.subject.read_table import ABOUT, ROWS, SPEC
 from tests.planted.log import table
 from verifiers import evidence
 from verifiers.base import Bounds, Verdict
@@ -65,7 +68,7 @@ def judged(spark, tmp_path, folder):
         spec = {"format": "parquet", "place": str(folder), "options": {}, "identity": model.identity}
         about = read_table._landed(spark, spec, place / ROWS)
         (place / ABOUT).write_text(json.dumps(about))
-        found = table_rows.read(place, Table("parquet", str(folder)))
+        found = table_rows.read(place, ParquetTable(parquet=str(folder)))
         reached = {0: len(orders)} if positions is None else positions
         whole = model.of_columns(found.columns)
         numbering = whole.numbering(spark, sources(spark, orders), reached, LINES, anywhere=True)
@@ -222,7 +225,8 @@ def reads(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["read_table.py", str(tmp_path)])
         monkeypatch.setattr(sys, "path", ["", *sys.path])
         read_table.main()
-        return table_rows.read(tmp_path, Table(format_, place, options))
+        sink = {"jdbc": {"table": place, **options}} if format_ == "jdbc" else {format_: place, **options}
+        return table_rows.read(tmp_path, TypeAdapter(Sink).validate_python(sink))
 
     return read
 

@@ -12,9 +12,9 @@ from chaos.grammar.units import text_of_setting
 from chaos.install.artifacts import Parts
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import texts
+from chaos.scenario.sinks import TableSink
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import of_topics
-from chaos.subject.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Kind(Declared):
         """Committed position in each source partition, where no consumer group has them."""
         return {}
 
-    def table(self, site: Site) -> Table | None:  # noqa: ARG002 - it writes none
+    def table(self, site: Site) -> TableSink | None:  # noqa: ARG002 - it writes none
         """The table that it writes in this run; None where it writes a topic."""
         return None
 
@@ -149,7 +149,7 @@ class Kind(Declared):
         """The process that reads its table.
 
         Args:
-            place: a folder for what is read (`chaos.subject.tables`).
+            place: a folder for what is read (`chaos.subject.read_table`).
         """
         raise NotImplementedError
 

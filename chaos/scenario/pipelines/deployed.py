@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame
 
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.pipelines.base import Site, Tools
+from chaos.scenario.sinks import TableSink
 from chaos.subject import clients, models
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import by_partition, substituted
-from chaos.subject.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Deployed:
         """Whether it writes a table in place of a topic."""
         return self.declared.sink is not None and self.declared.sink.table is not None
 
-    def table(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Table | None:
+    def table(self, endpoints: Endpoints, topics: Topics, folder: Path) -> TableSink | None:
         """The table that it writes in this run; None where it writes a topic."""
         return self.declared.table(self._site(endpoints, topics, folder))
 
@@ -69,7 +69,7 @@ class Deployed:
         """The process that reads its table.
 
         Args:
-            place: a folder for what is read (`chaos.subject.tables`).
+            place: a folder for what is read (`chaos.subject.read_table`).
         """
         return self.declared.reader(self._site(endpoints, topics, folder), place)
 

@@ -11,8 +11,8 @@ from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
 from chaos.scenario.pipelines.base import Word
 from chaos.scenario.pipelines.program import Program
+from chaos.scenario.sinks import TopicSink
 from chaos.scenario.texts import Template
-from chaos.scenario.topics import TopicSink
 from chaos.subject.placeholders import names_in
 
 _IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})

@@ -30,17 +30,15 @@ from chaos.common.errors import one_line
 from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
-from chaos.scenario import sinks
 from chaos.scenario.pipelines.base import Setting, Site, Word
 from chaos.scenario.pipelines.program import OnThisMachine
-from chaos.scenario.sinks import Sink
+from chaos.scenario.sinks import Sink, TableSink
 from chaos.scenario.texts import ProjectPath, Template
-from chaos.subject import clients
+from chaos.subject import clients, read_table
 from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command
 from chaos.subject.checkpoint import checkpointed, of_query
 from chaos.subject.placeholders import names_in, substituted
 from chaos.subject.supervisor import IN_MEMORY, supervised
-from chaos.subject.tables import READER, SPEC, Table
 
 OF_NAMES = ("source", "sink", "prefix", "suffix")
 """Placeholders of names that a job chooses itself."""
@@ -149,7 +147,7 @@ class SparkSubmitPipeline(OnThisMachine):
 
     def problems(self) -> Iterator[Problem]:
         yield from said.of_pipeline(self)
-        yield from sinks.problems(self.sink, self, self.configuration)
+        yield from self.sink.problems(self)
 
     def missing(self, folder: Path) -> Iterator[Problem]:
         if not _is_file(str((folder / self.application).resolve())):
@@ -173,7 +171,7 @@ class SparkSubmitPipeline(OnThisMachine):
         """Those of its checkpoint: Spark's Kafka source commits none to a group."""
         return checkpointed(of_query(site.folder / CHECKPOINT, site.topics.source), site.topics.source)
 
-    def table(self, site: Site) -> Table | None:
+    def table(self, site: Site) -> TableSink | None:
         return None if self.sink.table is None else self.sink.table.of_run(self._places(site))
 
     def reader(self, site: Site, place: Path) -> Command:
@@ -182,9 +180,9 @@ class SparkSubmitPipeline(OnThisMachine):
         assert table is not None  # noqa: S101 - a slip of ours, not of the user
         spec = table.spec | {"identity": self.identity or "", "places": known}
         place.mkdir(parents=True, exist_ok=True)
-        files.write_atomically(place / SPEC, json.dumps(spec, indent=1))
+        files.write_atomically(place / read_table.SPEC, json.dumps(spec, indent=1))
         settings = {**self._settings(site, known), **_OF_READING}
-        argv, environment = self._submitted(site, known, settings, (), (str(READER), str(place)), restarts=0)
+        argv, environment = self._submitted(site, known, settings, (), (read_table.__file__, str(place)), restarts=0)
         return Command(argv, environment, has_events=False)
 
     def _known(self, site: Site) -> dict[str, str]:

@@ -10,8 +10,8 @@ from chaos.common.errors import PluginError
 from chaos.common.plugins import UnfitError, installed, listed, require
 from chaos.faults.registry import _fault
 from chaos.loader.generators import _made as _generator
+from chaos.scenario.sinks.reader import _made as _reader
 from chaos.scenario.verifiers import _made
-from chaos.subject.tables import _made as _reader
 from tests.unit.plugins import FAULT, VERIFIER, install
 from tests.unit.wording import keep, raised
 

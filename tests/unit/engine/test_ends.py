@@ -12,8 +12,8 @@ from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, Prog
 from chaos.common.history import Event
 from chaos.engine import ends
 from chaos.engine.ends import OfGroup, Rest
+from chaos.scenario.sinks.delta import DeltaTable
 from chaos.subject.base import Topic
-from chaos.subject.tables import Table
 from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import keep
 from verifiers.base import Bounds
@@ -292,7 +292,7 @@ def test_a_table_grows_by_the_records_that_its_pipeline_is_through_with(tmp_path
             raise found
         return found
 
-    end = ends.written(replace(run_plan(tmp_path), table=Table("delta", "/run/large")), FakeEnds({}), positions)
+    end = ends.written(replace(run_plan(tmp_path), table=DeltaTable(delta="/run/large")), FakeEnds({}), positions)
 
     assert [end(IsolationLevel.READ_COMMITTED) for _ in range(5)] == [5, 11, 11, 11, 18]
 

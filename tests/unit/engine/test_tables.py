@@ -14,7 +14,7 @@ from chaos.loader.declaration import FillSource
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import plan
-from chaos.subject.tables import Table
+from chaos.scenario.sinks.delta import DeltaTable
 from tests.unit.scenario.declared import loaded
 from tests.unit.wording import raised
 
@@ -87,7 +87,7 @@ def system(reading):
 @pytest.fixture
 def run_plan(tmp_path):
     scenario = loaded(FILE).scenarios[0]
-    table = Table("delta", f"{tmp_path}/large")
+    table = DeltaTable(delta=f"{tmp_path}/large")
     job = Deployed(scenario.pipeline, Tools(spark_home="/spark"))
     topics = topics_of(scenario, "", "7")
     return RunPlan(scenario, plan(scenario, 1), tmp_path, topics, (FillSource(10, 5),), job, "spark", table=table)

@@ -23,7 +23,8 @@ def told(loader: FillSource, folder: Path) -> dict:
     """What the process reads."""
     *program, file = loader.command(ENDPOINTS, TOPICS, folder).argv
     assert program == [sys.executable, "-m", "chaos.loader.process"]
-    return json.loads(Path(file).read_text(encoding="utf-8"))
+    found: dict = json.loads(Path(file).read_text(encoding="utf-8"))
+    return found
 
 
 @pytest.fixture

@@ -7,15 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
+from chaos.scenario.sinks import KINDS, Sink, TableSink
+from chaos.subject import read_table
 from chaos.subject.base import Endpoints, Topic, Topics
-from chaos.subject.tables import READER, SPEC, Table
+from chaos.subject.read_table import SPEC
 from tests import deployed
 
 TOPICS = Topics((Topic("orders-7", 3),), "", suffix="7", names={"orders": "orders-7"})
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1")
+
+
+def table(**sink: Any) -> TableSink:
+    return TypeAdapter(Sink).validate_python(sink).table
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -35,20 +42,49 @@ def touch(folder: Path, *names: str) -> None:
         ("delta", ["_delta_log/00000000000000000000.json", "_delta_log/00000000000000000011.json"], 12),
         ("iceberg", ["metadata/v1.metadata.json"], 1),
         ("iceberg", ["metadata/v1.metadata.json", "metadata/v3.metadata.json", "metadata/snap-1.avro"], 3),
-        ("jdbc", ["part-0.parquet"], 0),
     ],
 )
-def test_how_often_rows_were_added(tmp_path: Path, format_: Any, files: list[str], versions: int) -> None:
+def test_how_often_rows_were_added(tmp_path: Path, format_: str, files: list[str], versions: int) -> None:
     """Files that tasks have not committed count only where the table has no log of its own."""
     touch(tmp_path, *files)
 
-    assert Table(format_, str(tmp_path)).versions() == versions
+    assert table(**{format_: str(tmp_path)}).versions() == versions
 
 
-def test_an_iceberg_table_by_its_name_is_not_seen_in_files() -> None:
-    """Its catalog knows where it is."""
-    assert Table("iceberg", "/lake/orders").tells_versions
-    assert not Table("iceberg", "lake.shop.orders").tells_versions
+def test_a_database_does_not_tell_by_files_that_rows_were_added() -> None:
+    """Nor does a function, or an Iceberg table by its name, which only its catalog finds."""
+    for sink in ({"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}}, {"python": "shop:read"}, {"iceberg": "lake.shop.orders"}):
+        assert (table(**sink).tells_versions, table(**sink).versions()) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("sink", "problem", "said"),
+    [
+        ({"delta": "/a"}, "absent", "does the pipeline write elsewhere?"),
+        ({"delta": "/a"}, "lacking", "the job's Spark lacks what reads delta: name its package"),
+        ({"delta": "/a"}, "other", "a package is for another version of Spark or Scala"),
+        ({"delta": "/a"}, "failed", "see logs/table.log"),
+        (
+            {"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}},
+            "lacking",
+            "the job's Spark lacks the driver of the database: name",
+        ),
+        (
+            {"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}},
+            "failed",
+            "does a server answer at jdbc:h2:/db, and has it the table kept?",
+        ),
+    ],
+)
+def test_what_to_do_about_a_table_that_cannot_be_read(sink: dict[str, Any], problem: str, said: str) -> None:
+    """By the kind of table, and the kind of problem."""
+    assert table(**sink).mend(problem).startswith(said)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if issubclass(kind, TableSink)])
+def test_every_kind_of_table_names_what_reads_it(kind: type[TableSink]) -> None:
+    """A function that the job's own Spark runs."""
+    assert kind.FORMAT in read_table._READERS
 
 
 def job(sink: Mapping[str, object], **keys: object) -> Deployed:
@@ -73,7 +109,7 @@ def test_it_is_read_by_the_job_s_own_spark(tmp_path: Path) -> None:
 
     (argv,) = json.loads(command.argv[4])
     settings = dict(word.split("=", 1) for word in argv[2:-2:2])
-    assert (argv[0], argv[-2:]) == ("/spark/bin/spark-submit", [str(READER), str(tmp_path / "table")])
+    assert (argv[0], argv[-2:]) == ("/spark/bin/spark-submit", [read_table.__file__, str(tmp_path / "table")])
     assert settings["spark.jars"] == "/jars/delta.jar"
     assert settings["spark.sql.catalog.lake.warehouse"] == "/run/lake"
     assert (settings["spark.master"], settings["spark.sql.session.timeZone"]) == ("local[2]", "UTC")

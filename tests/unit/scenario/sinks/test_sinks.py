@@ -6,7 +6,11 @@ import pytest
 
 from chaos.scenario import sinks
 from chaos.scenario.model import Scenario
-from chaos.subject.tables import Table
+from chaos.scenario.sinks import TableSink
+from chaos.scenario.sinks.delta import DeltaTable
+from chaos.scenario.sinks.iceberg import IcebergTable
+from chaos.scenario.sinks.parquet import ParquetTable
+from chaos.scenario.sinks.python import PythonSink
 from tests.unit.scenario.declared import ANY_FILE, errors_of, loaded
 
 JOB = f"kind: spark_submit, application: {ANY_FILE}, arguments: ['{{checkpoint}}'], reads: [orders]"
@@ -28,13 +32,13 @@ def scenario(sink: str, more: str = EXPECTED, folder: Path = Path()) -> Scenario
 @pytest.mark.parametrize(
     ("sink", "table"),
     [
-        ("parquet: '{folder}/kept'", Table("parquet", "{folder}/kept")),
-        ("delta: '/lake/{suffix}'", Table("delta", "/lake/{suffix}")),
-        ("iceberg: '{folder}/kept'", Table("iceberg", "{folder}/kept")),
+        ("parquet: '{folder}/kept'", ParquetTable(parquet="{folder}/kept")),
+        ("delta: '/lake/{suffix}'", DeltaTable(delta="/lake/{suffix}")),
+        ("iceberg: '{folder}/kept'", IcebergTable(iceberg="{folder}/kept")),
         ("topic: kept", None),
     ],
 )
-def test_a_topic_or_a_table(sink: str, table: Table | None) -> None:
+def test_a_topic_or_a_table(sink: str, table: TableSink | None) -> None:
     """One key says which kind of table it is."""
     assert scenario(sink).table == table
 
@@ -45,12 +49,16 @@ def test_a_database_is_read_with_the_driver_that_its_url_asks_for() -> None:
     table = scenario(f"jdbc: {{url: '{url}', table: 't_{{suffix}}', user: shop, password_in: SHOP_PASSWORD}}").table
 
     options = {"url": url, "user": "shop", "driver": "org.postgresql.Driver"}
-    assert table == Table("jdbc", "t_{suffix}", options, password_in="SHOP_PASSWORD")  # noqa: S106 - the name of a variable
+    known = {"format": "jdbc", "place": "t_{suffix}", "password_in": "SHOP_PASSWORD", "arguments": {}}
+    assert table.spec == {**known, "options": options}
 
 
 def test_a_function_is_looked_for_below_the_folder_of_the_file(tmp_path: Path) -> None:
     """Like that of a model."""
-    assert scenario("python: 'shop:read'", folder=tmp_path).table == Table("python", "shop:read", {"folder": str(tmp_path)})
+    table = scenario("python: 'shop:read'", folder=tmp_path).table
+
+    assert table == PythonSink(python="shop:read", folder=str(tmp_path))
+    assert (table.place, table.options) == ("shop:read", {"folder": str(tmp_path)})
 
 
 def test_a_run_reads_what_it_has_written() -> None:
@@ -130,3 +138,11 @@ def test_a_command_writes_topics_only() -> None:
     declared = text("delta: '{folder}'", "restarts: 1").replace(JOB, "kind: command, run: [a], group: g, reads: [orders]")
 
     assert "unknown-key" in dict(errors_of(declared)).values()
+
+
+def test_the_folder_of_the_file_may_be_in_the_texts_of_any_table(tmp_path: Path) -> None:
+    """In those of a database as in a path."""
+    database = scenario("jdbc: {url: 'jdbc:h2:{project}/{suffix}', table: kept}", folder=tmp_path).table
+
+    assert database.options["url"] == f"jdbc:h2:{tmp_path}/{{suffix}}"
+    assert scenario("delta: '{project}/{suffix}'", folder=tmp_path).table.place == f"{tmp_path}/{{suffix}}"

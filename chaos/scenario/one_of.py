@@ -1,0 +1,98 @@
+"""A mapping that is of one of several kinds, by the key that it has: ``{parquet: PATH}``, ``{sql: SELECT …}``.
+
+A kind is one class, and the one key that it must have names it. The mapping is read with the keys of all kinds first, and then
+by its class, so that errors are about the mapping as it is written: a misspelt key, two kinds at once, a key of another kind.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Annotated, Any, ClassVar
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
+from pydantic_core import CoreSchema, core_schema
+
+from chaos.grammar.base import Declared, Message, WrongValueError
+from chaos.scenario.docstrings import of_fields
+
+
+class KindByKey(Declared):
+    """Base class of kinds."""
+
+    MISPLACED: ClassVar[Mapping[str, Message]] = {}
+    """What is wrong with each further key of this kind beside a kind that has no such key."""
+
+    @classmethod
+    def key(cls) -> str:
+        """The key that it must have; "" of a class that several kinds share."""
+        return next((name for name, field in cls.model_fields.items() if field.is_required()), "")
+
+    @property
+    def kind(self) -> str:
+        return self.key()
+
+
+class OneOf:
+    """Marks the union of kinds.
+
+    Attributes:
+        whole: the class with the keys of all kinds.
+    """
+
+    def __init__(self, kinds: tuple[type[KindByKey], ...], name: str, about: str, wrong: tuple[str, str]) -> None:
+        """Make that class.
+
+        Args:
+            name: of the class, by which schemas refer to it.
+            about: what such a mapping says.
+            wrong: the code of the error that a mapping is of no kind, or of several, and how its text begins.
+        """
+        self._kinds = {kind.key(): kind for kind in kinds}
+        self._misplaced = {key: message for kind in kinds for key, message in kind.MISPLACED.items()}
+        self._wrong = wrong
+        self.whole = _with_all_keys(kinds, name, f"{about}: one of {_listed([f'``{key}``' for key in self._kinds])}.")
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(self.whole.__pydantic_core_schema__)
+
+    def _read(self, value: Any) -> KindByKey:
+        if isinstance(value, KindByKey):
+            return value
+        given = _given(self.whole.model_validate(value))
+        named = [key for key in self._kinds if key in given]
+        if len(named) != 1:
+            code, begins = self._wrong
+            found = f"this has {' and '.join(named)}" if named else "this has none of them"
+            raise WrongValueError(code, f"{begins} {_listed(list(self._kinds))}, and {found}; write one of them")
+        kind = self._kinds[named[0]]
+        own = {field.alias or name for name, field in kind.model_fields.items()}
+        for key, message in self._misplaced.items():
+            if key in given and key not in own:
+                raise WrongValueError(message.code, message)
+        return kind.model_validate({key: value[key] for key in own if key in value})
+
+
+def _listed(keys: list[str]) -> str:
+    return f"{', '.join(keys[:-1])} and {keys[-1]}"
+
+
+def _given(whole: Declared) -> set[str]:
+    """The keys that have another value than by default."""
+    fields = type(whole).model_fields.items()
+    return {
+        field.alias or name for name, field in fields if getattr(whole, name) != field.get_default(call_default_factory=True)
+    }
+
+
+def _with_all_keys(kinds: tuple[type[KindByKey], ...], name: str, about: str) -> type[Declared]:
+    """Keys that name a kind come first."""
+    naming = {kind.key(): kind.model_fields[kind.key()] for kind in kinds}
+    fields: dict[str, Any] = {key: (Annotated[field.annotation, field] | None, None) for key, field in naming.items()}
+    texts: dict[str, str] = {}
+    for kind in kinds:
+        texts = of_fields(kind) | texts
+        fields |= {key: (field.annotation, copy(field)) for key, field in kind.model_fields.items() if key not in fields}
+    lines = "\n".join(f"    {key}: {texts[key]}" for key in fields)
+    return create_model(name, __base__=Declared, __doc__=f"{about}\n\nAttributes:\n{lines}\n", **fields)

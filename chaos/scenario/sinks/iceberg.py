@@ -1,0 +1,32 @@
+"""Iceberg: ``{iceberg: lake.shop.orders}``, or a path."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from chaos.scenario.sinks.base import FileTable, Place, after_last
+
+
+class IcebergTable(FileTable):
+    """A table of Iceberg.
+
+    Attributes:
+        iceberg: the path of an Iceberg table, or its name in a catalog that is in ``configuration``.
+    """
+
+    FORMAT: ClassVar[str] = "iceberg"
+
+    iceberg: Place
+
+    @property
+    def tells_versions(self) -> bool:
+        return "/" in self.place  # of a table by its name, only the catalog knows where it is
+
+    @property
+    def spoken(self) -> str:
+        return "an Iceberg table by its name"
+
+    def counted(self, folder: Path) -> int:
+        return max(0, after_last(folder / "metadata", "v*.metadata.json") - 1)
+
+    def places_beside(self, pipeline: Any) -> tuple[str, ...]:
+        return tuple(pipeline.configuration.values())

@@ -1,0 +1,68 @@
+"""A table of a database: ``{jdbc: {url: "jdbc:postgresql://127.0.0.1:5432/shop", table: '"orders_{suffix}"', user: shop}}``."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from chaos.grammar.base import Declared
+from chaos.grammar.units import text_of_setting
+from chaos.scenario.rows import Written
+from chaos.scenario.sinks.base import PLACEHOLDERS, Place, TableSink
+from chaos.scenario.texts import Template
+
+_DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver", "jdbc:mysql:": "com.mysql.cj.jdbc.Driver"}
+
+
+class JdbcTable(Declared):
+    """A table of a database that Spark reads over JDBC, by one query.
+
+    Attributes:
+        url: of the database.
+        table: its name, quoted as the database wants it.
+        user: who reads it.
+        password_in: the variable of the environment with the password, which is written nowhere then.
+        driver: the class of the driver; that of PostgreSQL and of MySQL is known.
+        options: further options of Spark's JDBC source.
+    """
+
+    url: Place
+    table: Place
+    user: Place | None = None
+    password_in: Written | None = None
+    driver: Written | None = None
+    options: dict[str, Annotated[str, BeforeValidator(text_of_setting), Template(PLACEHOLDERS)]] = Field(default_factory=dict)
+
+
+class JdbcSink(TableSink):
+    """A table of a database.
+
+    Attributes:
+        jdbc: a table of a database.
+    """
+
+    FORMAT: ClassVar[str] = "jdbc"
+
+    jdbc: JdbcTable
+
+    @property
+    def place(self) -> str:
+        return self.jdbc.table
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        known = next((driver for start, driver in _DRIVERS.items() if self.jdbc.url.startswith(start)), None)
+        own = {"url": self.jdbc.url, "user": self.jdbc.user, "driver": self.jdbc.driver or known}
+        return self.jdbc.options | {name: value for name, value in own.items() if value}
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return super().spec | {"password_in": self.jdbc.password_in or ""}
+
+    @property
+    def needs(self) -> str:
+        return "the driver of the database"
+
+    @property
+    def look(self) -> str:
+        return f"does a server answer at {self.jdbc.url}, and has it the table {self.place}? See logs/table.log"

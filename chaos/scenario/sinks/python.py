@@ -1,0 +1,44 @@
+"""A function that reads a table of any other kind: ``{python: "shop.testing:read_orders"}``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, JsonValue
+
+from chaos.grammar.base import Message
+from chaos.scenario.rows import FOLDER_WITHOUT_PYTHON, FunctionName, Written
+from chaos.scenario.sinks.base import TableSink
+
+
+class PythonSink(TableSink):
+    """Rows that a function reads.
+
+    Attributes:
+        python: ``module:function``, which is given the job's Spark session and a mapping from placeholders to their values, and
+            returns a DataFrame: the rows of a table of any other kind.
+        arguments: what the function of ``python`` or the reader is given beside those two, by name.
+        folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.
+    """
+
+    MISPLACED: ClassVar[Mapping[str, Message]] = {
+        "folder": FOLDER_WITHOUT_PYTHON,
+        "with": Message("with-without-reader", "with are arguments of python or of a reader; leave it out"),
+    }
+    FORMAT: ClassVar[str] = "python"
+
+    python: FunctionName
+    arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
+    folder: Written | None = None
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return {"folder": self.folder or "."}
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return super().spec | {"arguments": self.arguments}
+
+    def below(self, folder: Path) -> Self:
+        """The same with a whole path."""
+        return self.model_copy(update={"folder": str((folder / (self.folder or ".")).resolve())})
