@@ -57,18 +57,9 @@ def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -
     Args:
         parts, seed: for a loader of the user's own.
     """
-    rows = filling.rows
-    if rows is not None and rows.command is not None:
-        return OwnLoader(
-            words=rows.command,
-            records=filling.records,
-            rate_per_s=filling.rate_per_s,
-            seed=seed,
-            programs={"java": str(parts.java), "kafka_tools": parts.tools_class_path},
-            environment=rows.environment,
-            working_directory=rows.working_directory or "",
-            ledger=ledger,
-        )
+    if filling.rows is not None and filling.rows.SENDS_ITSELF:
+        programs = {"java": str(parts.java), "kafka_tools": parts.tools_class_path}
+        return filling.rows.loader(filling.records, filling.rate_per_s, seed, programs, ledger)
     producing = Producing(**filling.producer.model_dump())
     return FillSource(filling.records, filling.rate_per_s, producing, ledger=ledger)
 

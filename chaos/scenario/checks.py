@@ -174,8 +174,8 @@ def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
     if scenario.pipeline.model == "square":
         text = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
         yield (), Message("square-of-rows", text)
-    if rows.command:
-        yield from within(("command",), _unknown_beforehand(scenario))
+    if rows.SENDS_ITSELF:
+        yield from within((rows.kind,), _unknown_beforehand(scenario))
 
 
 def _unknown_beforehand(scenario: Scenario) -> Iterator[Problem]:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
-from chaos.scenario.rows import FOLDER_WITHOUT_PYTHON, FunctionName, Written
+from chaos.scenario.functions import FOLDER_WITHOUT_PYTHON, FunctionName
+from chaos.scenario.texts import Written
 
 SOURCE = "source"
 TRANSACTIONS = "transactions"

@@ -202,7 +202,7 @@ class Filling(Declared):
 
     @model_validator(mode="after")
     def _of_own_loader(self) -> Self:
-        if self.rows is None or self.rows.command is None:
+        if self.rows is None or not self.rows.SENDS_ITSELF:
             return self
         if "records" not in self.model_fields_set:
             raise WrongValueError(
@@ -219,7 +219,7 @@ class Filling(Declared):
     @property
     def wanted(self) -> int | None:
         """How many rows of one's own there must be; None where a file, a function or a generator says that itself."""
-        leaves_open = self.rows is not None and self.rows.sql is None and "records" not in self.model_fields_set
+        leaves_open = self.rows is not None and self.rows.KNOWS_COUNT and "records" not in self.model_fields_set
         return None if leaves_open else self.records
 
     def below(self, folder: Path) -> Self:
@@ -266,7 +266,7 @@ class Workload(Filling):
     @property
     def has_own_loader(self) -> bool:
         """Whether a program of the user's fills one of the topics: what it sends is not known beforehand."""
-        return any(one.rows is not None and one.rows.command is not None for one in self.fillings)
+        return any(one.rows is not None and one.rows.SENDS_ITSELF for one in self.fillings)
 
     @property
     def total(self) -> int:
@@ -541,7 +541,7 @@ class Scenario(Declared):
         """
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
-        generators = {one.rows.generator for one in self.workload.fillings if one.rows and one.rows.generator}
+        generators = {name for one in self.workload.fillings if one.rows for name in one.rows.generators}
         brought = {
             _FAULTS.group: _FAULTS.used(kinds),
             _VERIFIERS.group: _VERIFIERS.used(self.verify),

@@ -35,7 +35,7 @@ from chaos.scenario.model import (
     Workload,
 )
 from chaos.scenario.pipelines import KINDS, InGroup
-from chaos.scenario.rows import Rows
+from chaos.scenario.rows import OF_LOADERS
 from chaos.scenario.services import ServiceSpec
 from chaos.scenario.sinks import OF_JOBS, TopicSink
 from chaos.scenario.sinks.jdbc import JdbcTable
@@ -84,7 +84,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
         "`workload`": Workload,
         "`workload: also`": AlsoFilled,
         "`workload: producer`": Producer,
-        "`workload: rows`": Rows,
+        "`workload: rows`": OF_LOADERS.whole,
         "`random`": RandomFaults,
         "`random: pick`": Pick,
     },

@@ -12,13 +12,15 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 
-from chaos.grammar.base import Location
+from chaos.common.errors import one_line
+from chaos.grammar.base import Location, Message
 from chaos.subject.placeholders import partly_substituted, substituted
 
 M = TypeVar("M", bound=BaseModel)
 _PROJECT = "project"
+Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Text(NamedTuple):
@@ -104,6 +106,13 @@ def below(declared: M, folder: Path, of_kind: tuple[str, ...] = ()) -> M:
 def of_run(declared: M, known: Mapping[str, str]) -> M:
     """The same with what placeholders stand for in a run."""
     return _changed((), declared, lambda _place, text, mark: substituted(text, known) if isinstance(mark, Template) else text)
+
+
+def not_a_folder(path: str, folder: Path) -> Message:
+    """That a path of a file in this folder leads to no other folder."""
+    return Message(
+        "not-a-folder", f"{one_line(path)} is not a folder; a path begins at the folder of this file, {folder.resolve()}"
+    )
 
 
 def _changed(place: Location, declared: M, change: Change) -> M:

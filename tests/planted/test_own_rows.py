@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.engine.rows import compute
 from chaos.judging.judge import check
 from chaos.loader import rows, sources
 from chaos.loader.rows import RowsError
 from chaos.matching import row_ids
+from chaos.scenario.rows.sql import compute
 from tests.planted.log import table
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence, Verdict

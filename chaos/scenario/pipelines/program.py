@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field
 from chaos.grammar.base import Problem, WrongValueError, shown, within
 from chaos.scenario.expected import Expected, ExpectedRows, HowManyRows
 from chaos.scenario.pipelines.base import Kind, Word
-from chaos.scenario.rows import Written, not_a_folder
-from chaos.scenario.texts import ProjectPath
+from chaos.scenario.texts import ProjectPath, Written, not_a_folder
 from chaos.scenario.topics import Reads
 
 

@@ -16,8 +16,7 @@ from chaos.grammar.base import Location, Message, Problem
 from chaos.scenario import texts
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.one_of import KindByKey
-from chaos.scenario.rows import Written
-from chaos.scenario.texts import Template
+from chaos.scenario.texts import Template, Written
 from chaos.scenario.topics import TopicSpecs
 from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.placeholders import names_in

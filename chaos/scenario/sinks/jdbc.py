@@ -7,9 +7,8 @@ from pydantic import BeforeValidator, Field
 
 from chaos.grammar.base import Declared
 from chaos.grammar.units import text_of_setting
-from chaos.scenario.rows import Written
 from chaos.scenario.sinks.base import PLACEHOLDERS, Place, TableSink
-from chaos.scenario.texts import Template
+from chaos.scenario.texts import Template, Written
 
 _DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver", "jdbc:mysql:": "com.mysql.cj.jdbc.Driver"}
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, JsonValue
 
 from chaos.grammar.base import Message
-from chaos.scenario.rows import FOLDER_WITHOUT_PYTHON, FunctionName, Written
+from chaos.scenario.functions import FOLDER_WITHOUT_PYTHON, FunctionName
 from chaos.scenario.sinks.base import TableSink
+from chaos.scenario.texts import Written
 
 
 class PythonSink(TableSink):

@@ -15,8 +15,9 @@ from pydantic import Field, JsonValue
 
 from chaos.common.plugins import UnfitError, installed
 from chaos.grammar.base import Problem, within
-from chaos.scenario.rows import Written, of_function
+from chaos.scenario.functions import of_function
 from chaos.scenario.sinks.base import TableSink
+from chaos.scenario.texts import Written
 
 
 @dataclass(frozen=True, slots=True)

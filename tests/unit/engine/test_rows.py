@@ -160,7 +160,7 @@ def test_rows_that_cannot_be_had(tmp_path: Path, workload: dict[str, object], sa
 def test_a_function_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given up on, and its process ends."""
     (tmp_path / "endless.py").write_text("def orders(seed):\n    while True:\n        pass\n", encoding="utf-8")
-    monkeypatch.setattr("chaos.engine.rows._MADE_WITHIN_S", 2.0)
+    monkeypatch.setattr("chaos.scenario.rows.function._MADE_WITHIN_S", 2.0)
 
     with raised(InconclusiveError, "2 s"):
         with_rows(replace(run_plan(tmp_path, rows={"python": "endless:orders"})), no_spark)

@@ -1,0 +1,32 @@
+"""Rows of a function of the user's: ``{python: "shop.testing:orders"}``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Self
+
+from chaos.grammar.base import Message
+from chaos.loader.sources import Function
+from chaos.scenario.functions import FOLDER_WITHOUT_PYTHON, FunctionName
+from chaos.scenario.rows.function import FunctionRows
+from chaos.scenario.texts import Written
+
+
+class PythonRows(FunctionRows):
+    """Rows of a function of the user's.
+
+    Attributes:
+        python: ``module:function``, which yields rows and is given a seed.
+        folder: where the module is looked for first; it begins at the folder of the scenarios file too.
+    """
+
+    MISPLACED: ClassVar[Mapping[str, Message]] = {"folder": FOLDER_WITHOUT_PYTHON, **FunctionRows.MISPLACED}
+
+    python: FunctionName
+    folder: Written | None = None
+
+    @property
+    def function(self) -> Function:
+        return Function(self.python, self.folder or "", self.arguments)
+
+    def below(self, folder: Path) -> Self:
+        return self.model_copy(update={"folder": str((folder / (self.folder or ".")).resolve())})
