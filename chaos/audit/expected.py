@@ -107,6 +107,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     found = asked.answering(narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
     if found.unsaid:
         raise InconclusiveError(found.unsaid)
+    assert found.answers is not None and found.keys is not None  # noqa: S101, PT018 - ids are made of places here
     landed = Evidence(
         "sink",
         found.expected,

@@ -53,6 +53,7 @@ from verifiers.single_scan.groups import Groups, Limits, decoded, longs
 from verifiers.single_scan.runs import Runs
 
 DENSE, KEY = "dense-key", "key"
+IDENTITY = "identity"
 _HEADER = "header:"
 _DEFAULT = Limits()
 _PLACE = ("partition", "offset")
@@ -106,16 +107,16 @@ class Asked:
 
 
 def model(name: str) -> Model:
-    """``identity``, ``square``, or ``module:function``: from the source's value to the sink's, both string columns.
+    """``identity``, or ``module:function``: from the source's value to the sink's, both string columns.
 
     Raises:
         AuditUsageError: there is no such function, or its module cannot be imported.
     """
-    if name in _MODELS:
-        return _MODELS[name]
+    if name == IDENTITY:
+        return copied
     module, _, function = name.partition(":")
     if not module or not function:
-        raise AuditUsageError(f"--model {name}: must be identity, square, or module:function")
+        raise AuditUsageError(f"--model {name}: must be identity, or module:function")
     sys.path.insert(0, str(Path.cwd()))
     try:
         with _told(name, "cannot be imported"):
@@ -175,7 +176,7 @@ def require_known(spark: SparkSession, identity: str, demanded: Model, *, header
     Args:
         headers: whether records have them: topics do, folders do not.
     """
-    is_own = demanded not in _MODELS.values()
+    is_own = demanded is not copied
     if identity in (DENSE, KEY) and not is_own:
         return
     columns = _COLUMNS | (_HEADERS if headers else {})
@@ -403,11 +404,6 @@ def _positions(logs: Logs) -> Mapping[int, int]:
     return ends if logs.fixed.positions is None else logs.fixed.positions
 
 
-def _square(value: Column) -> Column:
-    """The square as the square pipeline writes it; computed as a long where it is one, which is quicker."""
-    exact = value.cast("decimal(38, 0)")
-    short = value.try_cast("bigint") if hasattr(Column, "try_cast") else F.when(F.abs(exact) < 1 << 31, exact.cast("bigint"))
-    return F.coalesce(F.try_multiply(short, short).cast("string"), (exact * exact).cast("string"))
-
-
-_MODELS: Mapping[str, Model] = {"identity": lambda value: value, "square": _square}
+def copied(value: Column) -> Column:
+    """The model of a copy."""
+    return value

@@ -25,7 +25,6 @@ from chaos.install.artifacts import Echo
 from chaos.scenario.load import load_text
 from chaos.scenario.pipelines import CommandPipeline, SparkSubmitPipeline
 from chaos.scenario.pipelines.spark_submit import OF_NAMES
-from chaos.subject.models import MODELS
 from chaos.subject.placeholders import check, names_in
 
 NAME = "scenarios.yaml"
@@ -58,7 +57,6 @@ class Answers:
     main_class: str = ""
     words: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    model: str = ""
     group: str = ""
     reads: str = "input"
     writes: str = "output"
@@ -175,8 +173,6 @@ def _completed(given: Answers, folder: Path) -> Declaration:
         _ARGUMENTS if kind == SPARK_SUBMIT else None,
     )
     words = own.answer(shlex.join(given.words), asks=asks)
-    models = _Question("--model", f"What it writes for a value: {' or '.join(MODELS)}", _one_of(tuple(MODELS)), "identity")
-    model = models.answer(given.model, asks=asks)
     groups = _Question(
         "--group",
         "Its consumer group" if kind == COMMAND else "Its consumer group; empty if only its checkpoint says how far it is",
@@ -184,7 +180,7 @@ def _completed(given: Answers, folder: Path) -> Declaration:
         None if kind == COMMAND else "",
     )
     group = groups.answer(given.group, asks=asks)
-    return Declaration(kind, words, model, group, environment, *topics, application, main_class)
+    return Declaration(kind, words, group, environment, *topics, application, main_class)
 
 
 def _missing(given: Answers) -> Iterator[str]:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from chaos.scenario.expected import quoted
+
 SPARK_SUBMIT = "spark-submit"
 COMMAND = "command"
 _WIDE = 110
@@ -24,7 +26,6 @@ class Declaration:
 
     kind: str
     words: tuple[str, ...]
-    model: str
     group: str
     environment: Mapping[str, str]
     reads: str
@@ -83,12 +84,15 @@ def _common(declared: Declaration) -> Iterator[str]:
     if declared.environment:
         yield "environment:"
         yield from (f"  {_quoted(name)}: {_quoted(value)}" for name, value in declared.environment.items())
-    meaning = {"identity": "it writes each value as it is", "square": "it writes the square of each value"}
-    yield f"model: {declared.model}  # {meaning[declared.model]}; the other model is {_other(declared.model)}"
+    yield "expected: source  # it writes each record as it is; if it does not, say what it writes, in SQL or in Python:"
+    yield "# expected: {sql: 'SELECT key, upper(value) AS value, partition, offset FROM READS'}".replace(
+        "READS", _view(declared.reads)
+    )
 
 
-def _other(model: str) -> str:
-    return "square" if model == "identity" else "identity"
+def _view(topic: str) -> str:
+    """The name of a topic in a query, between single quotes of YAML."""
+    return quoted(topic).replace("'", "''")
 
 
 def _listed(key: str, words: Iterable[str]) -> Iterator[str]:

@@ -119,7 +119,6 @@ def init(
     application: Annotated[str, typer.Option(help="of a Spark job: the path of its script or jar")] = "",
     main_class: Annotated[str, typer.Option(help="of a jar: the class whose main is the job")] = "",
     environment: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a variable; again for each more")] = None,
-    model: Annotated[str, typer.Option(help="what it writes for a value: identity, which is the default, or square")] = "",
     group: Annotated[str, typer.Option(help="its consumer group; a Spark job may have none")] = "",
     reads: Annotated[str, typer.Option(help="what the file calls the topic that it reads")] = "input",
     writes: Annotated[str, typer.Option(help="what the file calls the topic that it writes")] = "output",
@@ -133,7 +132,7 @@ def init(
     """
     from chaos.cli import init as first  # noqa: PLC0415
 
-    own = (kind or "", application, main_class, tuple(words or ()), tuple(environment or ()), model, group)
+    own = (kind or "", application, main_class, tuple(words or ()), tuple(environment or ()), group)
     given = first.Answers(*own, reads, writes)
     raise typer.Exit(first.main(given, file, typer.echo))
 
@@ -255,7 +254,7 @@ Routing = Annotated[
 def topics(  # noqa: PLR0913 - one argument for each option
     *,
     report: Report = None,
-    model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")] = "",
+    model: Annotated[str, typer.Option(help="identity, or module:function (a column in, a column out)")] = "",
     expected_sql: Annotated[
         str,
         typer.Option(
@@ -323,7 +322,7 @@ def transactions(
 def follow(  # noqa: PLR0913
     *,
     report: Report = None,
-    model: Annotated[str, typer.Option(help="identity or square; without one, identities are compared, and no values")] = "",
+    model: Annotated[str, typer.Option(help="identity: values are compared, too; without it, identities alone")] = "",
     bootstrap: Bootstrap = "",
     source: Source = None,
     sink: Sink = None,

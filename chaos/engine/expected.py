@@ -38,8 +38,9 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     sources = {topic: nothing(session) for topic in plan.scenario.pipeline.reads}
     try:
         model.require_known(session, tuple(sources))
-        if model.said.is_copy or plan.scenario.workload.has_own_loader:
-            return plan
+        way = plan.expectation.recognised(session, tuple(sources))
+        if way.demands_each or plan.scenario.workload.has_own_loader:
+            return replace(plan, way=way)
         found = model.demanded(session, sources | {load.name: _sent(session, load) for load in plan.loads})
     except ModelError as error:
         raise InconclusiveError(model.told(error)) from error

@@ -173,13 +173,7 @@ class _Over:
 
     def _asked(self, *, anywhere: bool) -> ways.Asked:
         lines = row_ids.lines_of(*self.offsets.values())
-        return ways.Asked(self.spark, self._views, self._by_name, self.reached, lines, anywhere)
-
-    def _by_name(self) -> DataFrame:
-        pipeline = self.plan.pipeline
-        assert pipeline is not None  # noqa: S101 - nothing is asked of what it writes where there is none
-        (load,) = self.plan.loads  # a model by name is of the integers of one topic
-        return pipeline.expected(landing.landed(self.spark, self.folder, load.subject))
+        return ways.Asked(self.spark, self._views, self.plan.topics.partitions, self.reached, lines, anywhere)
 
     def _views(self) -> Views:
         """What the pipeline reads, as it was landed."""

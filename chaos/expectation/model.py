@@ -21,7 +21,7 @@ The rows are a multiset, and `chaos.matching.row_ids` says which row of the sink
 each of which is one class: who says it (`said`), what the sink is (`forms`), and what is filled (`sources`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -29,13 +29,14 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common.errors import one_line
-from chaos.expectation import expressions
+from chaos.expectation import by_record, expressions
 from chaos.expectation.base import LONGEST, Hold, IsApart, ModelError, Views, all_of, nothing, told
 from chaos.expectation.forms import Log, State, TableRows
 from chaos.expectation.said import Copy, Function, Query, Question, Said, Twin
 from chaos.expectation.sources import OneTopic, SeveralTopics
-from chaos.matching import row_ids
+from chaos.matching import fast, row_ids
 from chaos.matching.demanded import Columns, Demanded
+from chaos.matching.fast import integers
 from chaos.matching.row_ids import Numbered, Numbering
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import Scenario
@@ -54,6 +55,7 @@ class Model:
     Attributes:
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
         said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit topics``.
+        integers: the topic that our own loader fills with its integers; "" where rows are of one's own.
     """
 
     said: Said = _COPY
@@ -61,6 +63,7 @@ class Model:
     sources: OneTopic = _ONE_TOPIC
     identity: str = ""
     said_in: Literal["pipeline", "options"] = "pipeline"
+    integers: str = ""
 
     @property
     def is_source_itself(self) -> bool:
@@ -94,6 +97,26 @@ class Model:
             wrong = expressions.why_no_sql(nothing(spark).select("key", "value"), self.identity)
             if wrong:
                 raise ModelError(f"{one_line(wrong, LONGEST)} The columns are key, value.", of_identity=True)
+
+    def is_by_record(self, spark: SparkSession, topics: Sequence[str]) -> bool:
+        """Whether each integer demands one row of its own key and place, so that the keys of rows are their ids."""
+        if not self.integers or self.identity or self.form.counts_records or fast.are_off():
+            return False
+        question = self._question(spark, {topic: by_record.unread(spark) for topic in topics})
+        try:
+            return self.said.is_by_record(question, self.integers)
+        except ModelError:
+            return False
+
+    def by_keys(
+        self, spark: SparkSession, views: Views, partitions: int, otherwise: Callable[[], Numbering], *, anywhere: bool
+    ) -> Numbering:
+        """The same as `numbering` where it `is_by_record`; `otherwise` is asked where keys are not ids after all."""
+        try:
+            demanded = self.said.contracted(self._question(spark, views))
+        except ModelError as error:
+            return row_ids.unsaid(self.told(error))
+        return integers.of_sink(demanded, partitions, anywhere=anywhere, otherwise=otherwise)
 
     def numbering(
         self, spark: SparkSession, views: Views, positions: Mapping[int, int], lines: int, *, anywhere: bool
@@ -201,9 +224,11 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
     if pipeline.sink is None or scenario.by_transactions:
         return None
     identity, sources = pipeline.identity or "", _sources(scenario)
+    of_own = scenario.workload.rows is not None
     if isinstance(pipeline.expected, ExpectedRows):
-        return Model(_said(pipeline.expected, folder), _form(scenario), sources, identity)
-    by_rows = identity or sources.unordered or scenario.workload.rows is not None
+        filled = "" if sources.unordered or of_own else scenario.source
+        return Model(_said(pipeline.expected, folder), _form(scenario), sources, identity, integers=filled)
+    by_rows = identity or sources.unordered or of_own
     return Model(identity=identity, sources=sources) if by_rows else None
 
 

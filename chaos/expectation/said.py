@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common import own_code
 from chaos.common.errors import one_line
-from chaos.expectation import repeatable
+from chaos.expectation import by_record, repeatable
 from chaos.expectation.base import LONGEST, NOWHERE, Hold, IsApart, ModelError, Views, told
 from chaos.expectation.forms import Log
 from chaos.expectation.sources import OneTopic
@@ -80,6 +80,22 @@ class Said(ABC):
 
     def require_same(self, asked: Question) -> None:  # noqa: B027 - a twin only was made of a source
         """Raise ModelError where this was said of another source."""
+
+    def is_by_record(self, asked: Question, topic: str) -> bool:  # noqa: ARG002 - a query can be looked into, and no other one
+        """Whether each record of a topic demands one row: of its own key and place, and of a value made of it alone.
+
+        Args:
+            asked: its topics are `by_record.unread`.
+        """
+        return False
+
+    def contracted(self, asked: Question) -> DataFrame:
+        """The rows that follow from the records, with the columns of the sink; nothing is computed yet.
+
+        Raises:
+            ModelError: they cannot be had.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def demanded(self, asked: Question) -> Demanded:
@@ -153,8 +169,11 @@ class Computed(Said):
             ModelError: they cannot be had.
         """
 
+    def contracted(self, asked: Question) -> DataFrame:
+        return asked.form.contracted(self.given(asked), self.called, asked.sources, asked.identity)
+
     def demanded(self, asked: Question) -> Demanded:
-        rows = asked.form.contracted(self.given(asked), self.called, asked.sources, asked.identity)
+        rows = self.contracted(asked)
         with told():
             held = asked.hold(rows)
         return asked.form.demand(held, self.called, asked.views, asked.sources, asked.is_apart)
@@ -178,6 +197,11 @@ class Query(Computed):
         varies = repeatable.why_not(query)
         if varies:
             raise ModelError(f"it does not give the same rows each time: {varies}; leave that out")
+
+    def is_by_record(self, asked: Question, topic: str) -> bool:
+        query = self.given(asked)
+        with told("sql"):
+            return by_record.is_so(query, asked.views[topic])
 
     def given(self, asked: Question) -> DataFrame:
         spark = asked.spark

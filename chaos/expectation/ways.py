@@ -1,22 +1,25 @@
 """The ways to say what the output of a run must hold, one class each; a run has one of them, chosen once.
 
-integers       records of our own loader are integers, and the pipeline's model by name says what becomes of each; and where
-               there is no pipeline, what was filled is held against the ledgers of the loaders
+integers       records of our own loader are integers, and are copied; and where there is no pipeline, what was filled is held
+               against the ledgers of the loaders
+each record    the same, where a query says what becomes of each integer
 a model        a query, a function, a twin, or a copy of rows of one's own (`chaos.expectation.model`)
 transactions   it is not said which rows there must be, and the transactions that wrote them are judged
 a twin itself  the run shows what the pipeline writes while nothing is broken, so that others can be held against it
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.expectation import model as models
-from chaos.expectation.base import Views
+from chaos.expectation.base import Views, all_of
 from chaos.expectation.model import Model
 from chaos.matching import row_ids
 from chaos.matching.demanded import Columns
@@ -35,13 +38,13 @@ class Asked:
 
     Attributes:
         views: the topics that the pipeline reads, as they were landed.
-        by_name: the rows that the pipeline's model demands of the source, by name.
+        partitions: of the source.
         positions, lines, anywhere: as in `chaos.matching.row_ids`.
     """
 
     spark: SparkSession
     views: Callable[[], Views]
-    by_name: Callable[[], DataFrame]
+    partitions: int
     positions: Mapping[int, int]
     lines: int
     anywhere: bool
@@ -62,6 +65,19 @@ class Expectation(ABC):
     not_asked: ClassVar[str] = ""
     model: Model | None = None
 
+    @property
+    def demands_each(self) -> bool:
+        """Whether each record of the source is a row of the output."""
+        return True
+
+    def recognised(self, _spark: SparkSession, _topics: Sequence[str]) -> "Expectation":
+        """The same, or a way that finds the same sooner; Spark reads what is said.
+
+        Args:
+            topics: those that the pipeline reads.
+        """
+        return self
+
     @abstractmethod
     def rows(self, asked: Asked) -> DataFrame | Numbering:
         """Which rows of a topic are expected."""
@@ -72,12 +88,12 @@ class Expectation(ABC):
 
 
 class OfIntegers(Expectation):
-    """Integers are judged by their keys."""
+    """Integers that are copied are judged by their keys."""
 
     is_of_integers: ClassVar[bool] = True
 
     def rows(self, asked: Asked) -> DataFrame | Numbering:
-        return asked.by_name()
+        return copied(all_of(asked.views()))
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,13 @@ class OfModel(Expectation):
     model: Model
     counts_records: bool = False
 
+    @property
+    def demands_each(self) -> bool:
+        return self.model.said.is_copy
+
+    def recognised(self, spark: SparkSession, topics: Sequence[str]) -> Expectation:
+        return OfEachRecord(self.model) if self.model.is_by_record(spark, topics) else self
+
     def rows(self, asked: Asked) -> DataFrame | Numbering:
         return self._numbering(self.model, asked)
 
@@ -95,6 +118,21 @@ class OfModel(Expectation):
 
     def _numbering(self, model: Model, asked: Asked) -> Numbering:
         return model.numbering(asked.spark, asked.views(), asked.positions, asked.lines, anywhere=asked.anywhere)
+
+
+@dataclass(frozen=True)
+class OfEachRecord(OfModel):
+    """A model that says of each integer what becomes of it: rows are held against it by their keys, as those of a copy are."""
+
+    is_of_integers: ClassVar[bool] = True
+
+    @property
+    def demands_each(self) -> bool:
+        return True
+
+    def rows(self, asked: Asked) -> DataFrame | Numbering:
+        otherwise = partial(self._numbering, self.model, asked)
+        return self.model.by_keys(asked.spark, asked.views(), asked.partitions, otherwise, anywhere=asked.anywhere)
 
 
 class OfTransactions(Expectation):
@@ -129,3 +167,17 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Expectation:
         return OfTransactions()
     model = models.of_scenario(scenario, folder)
     return OfIntegers() if model is None else OfModel(model, counts_records=scenario.counts_positions)
+
+
+def copied(source: DataFrame) -> DataFrame:
+    """Each id of the source once, with its value, in the partition of its first record; that record demands the row.
+
+    Args:
+        source: partition int, offset long, key string, value string.
+
+    Returns:
+        id long, partition int, value string, required boolean, position long (the source offset that demands the row).
+    """
+    first = F.expr("min_by(struct(partition, value, offset), struct(partition, offset)) AS first")
+    firsts = source.groupBy(F.expr("CAST(key AS BIGINT) AS id")).agg(first)
+    return firsts.selectExpr("id", "first.partition", "first.value", "true AS required", "first.offset AS position")

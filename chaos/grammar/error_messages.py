@@ -3,15 +3,39 @@
 import re
 from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from chaos.grammar.base import WRONG_VALUE, Location, Message, Mistake, WrongValueError, did_you_mean, shown
 
+
+class Former(NamedTuple):
+    """A key that there was.
+
+    Attributes:
+        beside: a key that is there still, by which its place is told from others.
+        code, text: of the problem; the text says what to write instead.
+    """
+
+    beside: str
+    code: str
+    text: str
+
+
 _FORMER = {
-    "verify": "every verifier that applies is asked; name those that shall not be, with the reason: leave_out: {ordering: why}"
+    "verify": Former(
+        "leave_out",
+        "key-of-version-1",
+        "every verifier that applies is asked; name those that shall not be, with the reason: leave_out: {ordering: why}",
+    ),
+    "model": Former(
+        "expected",
+        "model-by-name",
+        "a copy is expected where nothing is said; for other values write, of the topic that is read: "
+        "expected: {sql: 'SELECT key, … AS value, partition, offset FROM TOPIC'}",
+    ),
 }
 """Key of earlier versions -> what to write instead."""
 _RAISED = ("value_error", "assertion_error")
@@ -38,11 +62,11 @@ def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
     match detail["type"]:
         case "extra_forbidden":
             known = known_keys(location[:-1], root)
-            instead = _FORMER.get(str(location[-1])) if "leave_out" in known else None
-            hint = f"; {instead}" if instead else did_you_mean(location[-1], (key for key in known if key != location[-1]))
-            text = f"{str(location[-1])!r} is not known here{hint}"
-            message = Message("key-of-version-1", text) if instead else Message("unknown-key", text)
-            return Mistake(location, message, at_key=True)
+            former = _FORMER.get(str(location[-1]))
+            instead = former if former and former.beside in known else None
+            hint = f"; {instead.text}" if instead else did_you_mean(location[-1], (key for key in known if key != location[-1]))
+            code = instead.code if instead else "unknown-key"
+            return Mistake(location, Message(code, f"{str(location[-1])!r} is not known here{hint}"), at_key=True)
         case "invalid_key":
             return Mistake(location, Message("not-a-key", f"{str(location[-1])!r} is not a key; keys are words"), at_key=True)
         case "union_tag_invalid":

@@ -107,8 +107,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         findings = (*findings, _asked_transactions(scenario, folder / "evidence" / TRANSACTIONS))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
-        model = expectation.model
-        demanded = None if model is None or model.said.is_copy else liveness.demanded(events)
+        recognised = expectation.recognised(spark, scenario.pipeline.reads)
+        demanded = None if recognised.demands_each else liveness.demanded(events)
         total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
         flowed = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], each=demanded is None, ends=scenario.ends)
         findings = (*findings, flowed)

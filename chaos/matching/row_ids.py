@@ -58,13 +58,14 @@ class Numbered:
     """What is demanded of a log, and which of its records answer that; columns as in `verifiers.evidence`.
 
     Attributes:
+        answers, keys: None where the keys are the ids.
         ledger: of the source only.
         anywhere, unordered, unsaid, state: as in the evidence.
     """
 
     expected: DataFrame
-    answers: DataFrame
-    keys: DataFrame
+    answers: DataFrame | None = None
+    keys: DataFrame | None = None
     ledger: DataFrame | None = None
     anywhere: bool = False
     unordered: str = ""
@@ -74,7 +75,8 @@ class Numbered:
     @property
     def views(self) -> Mapping[str, DataFrame]:
         """What the evidence has of it beside what is expected."""
-        return {"answers": self.answers, "keys": self.keys} | ({} if self.ledger is None else {"ledger": self.ledger})
+        views = {"answers": self.answers, "keys": self.keys, "ledger": self.ledger}
+        return {name: view for name, view in views.items() if view is not None}
 
 
 Numbering = Callable[[DataFrame], Numbered]

@@ -147,9 +147,6 @@ def _several(scenario: Scenario) -> Iterator[Problem]:
         yield ("workload", "also", number, "into"), message
     if pipeline.sink is None:
         return
-    if pipeline.model == "square":
-        said = "a model by name is of the integers of one topic, and several are filled"
-        yield ("pipeline", "model"), Message("square-of-several", f"{said}; write expected: {{sql: SELECT …}} instead")
     if pipeline.sink.routing == "same":
         stay = "several topics are filled, and their partitions of one number would be the same one of the sink"
         yield ("pipeline", "sink", "routing"), Message("routing-of-several", f"{stay}, which is not asked; leave routing out")
@@ -171,9 +168,6 @@ def _rows(scenario: Scenario) -> Iterator[Problem]:
 
 def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
     yield from _placeholders(rows.texts, scenario.topics)
-    if scenario.pipeline.model == "square":
-        text = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
-        yield (), Message("square-of-rows", text)
     if rows.SENDS_ITSELF:
         yield from within((rows.kind,), _unknown_beforehand(scenario))
 

@@ -124,20 +124,14 @@ HowManyRows = Annotated[RowsPerRecord, BeforeValidator(_rows_per_record)]
 
 
 def problems(
-    expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...], *, has_positions: bool = True
+    expected: Expected | None, identity: str | None, reads: tuple[str, ...], *, has_positions: bool = True
 ) -> Iterator[Problem]:
     """What is wrong with what a pipeline says is right, as far as that is known without Spark, with places in its declaration.
 
     Args:
-        model: the older key, which says it by name.
         reads: the topics whose names the query may use.
         has_positions: whether the pipeline can be asked how far it is.
     """
-    if expected is not None and model is not None:
-        yield ("model",), Message("model-and-expected", "model and expected both say what is right; leave model out")
-    if identity is not None and model == "square":
-        text = "this pipeline has model: square, whose records are identified by their keys; leave identity out"
-        yield ("identity",), Message("identity-of-square", text)
     if identity is not None and expected == TRANSACTIONS:
         text = "no rows are compared with others where transactions are asked; leave identity out"
         yield ("identity",), Message("identity-of-transactions", text)
@@ -164,8 +158,7 @@ def of_pipeline(declared: Any) -> Iterator[Problem]:
     Args:
         declared: the pipeline, of any kind that writes.
     """
-    said = (declared.expected, declared.model, declared.identity)
-    yield from problems(*said, declared.reads, has_positions=declared.has_positions)
+    yield from problems(declared.expected, declared.identity, declared.reads, has_positions=declared.has_positions)
     if declared.sink.form == "state":
         yield from of_state(declared)
     in_transactions = bool(declared.group) and declared.transactions
@@ -177,12 +170,9 @@ def of_state(declared: Any) -> Iterator[Problem]:
     """What is wrong with a pipeline whose sink is judged as a state, with places in its declaration.
 
     Args:
-        declared: the pipeline; its ``expected``, ``model``, ``identity`` and positions are looked at.
+        declared: the pipeline; its ``expected``, ``identity`` and positions are looked at.
     """
-    if declared.model is not None:
-        text = "a model by name is of each record, and the sink is a state; write expected: {sql: SELECT …} instead"
-        yield ("model",), Message("model-of-state", text)
-    elif not isinstance(declared.expected, ExpectedRows):
+    if not isinstance(declared.expected, ExpectedRows):
         place: Location = () if declared.expected is None else ("expected",)
         text = "what the state must be is not said; write expected: {sql: SELECT …}, with one row for each key"
         yield place, Message("state-without-expected", text)

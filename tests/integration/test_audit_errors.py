@@ -17,6 +17,7 @@ CHAOS = str(Path(sys.executable).with_name("chaos"))
 SCHEMA = {"partition": pa.int32(), "offset": pa.int64(), "key": pa.string(), "value": pa.string()}
 MODELS = """
 from pyspark.sql import functions as F
+def square(value): return (value.cast("decimal(38, 0)") * value.cast("decimal(38, 0)")).cast("string")
 def parses(value): return F.udf(lambda text: str(int(text)))(value)
 def leaves(value): return F.udf(lambda text: __import__("os")._exit(0))(value)
 def says(value):
@@ -57,7 +58,7 @@ def audited(tmp_path, *words):
 
 NUMBERS = [str(number) for number in range(20)]
 OTHERS = [
-    pytest.param(["9" * 20] * 20, ["--model", "square"], "[NUMERIC_VALUE_OUT_OF_RANGE", id="too large"),
+    pytest.param(["9" * 20] * 20, ["--model", "own_models:square"], "[NUMERIC_VALUE_OUT_OF_RANGE", id="too large"),
     pytest.param(
         ["x1"] * 20, ["--model", "own_models:parses"], "ValueError: invalid literal for int()", id="function of Python"
     ),
@@ -70,7 +71,7 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("values", "words", "problem"),
     [
-        pytest.param(["x1"] * 20, ["--model", "square"], "[CAST_INVALID_INPUT] The value 'x1'", id="no number"),
+        pytest.param(["x1"] * 20, ["--model", "own_models:square"], "[CAST_INVALID_INPUT] The value 'x1'", id="no number"),
         *[pytest.param(*one.values, id=one.id, marks=pytest.mark.nightly) for one in OTHERS],
     ],
 )

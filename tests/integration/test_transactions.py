@@ -282,7 +282,7 @@ def test_runs_with_faults_are_judged_as_their_model_judges_them(name, chaos_sess
     """The late commit of librdkafka is seen: rows without positions. Where Kafka or a new producer prevents it: no alarm."""
     asked = load(ROOT / "scenarios.yaml").scenarios
     declared = next(one for one in asked if one.name == name).model_dump(mode="json", by_alias=True)
-    declared["pipeline"] |= {"model": None, "expected": "transactions"}
+    declared["pipeline"] |= {"expected": "transactions"}
     declared |= {"leave_out": {}, "expect": {"transactions": RUNS[name]} if RUNS[name] else "valid"}
     outcome = chaos_session.run(Scenario.model_validate(declared), SystemSpec(), "", lambda _: None)
 

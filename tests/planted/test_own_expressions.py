@@ -83,7 +83,7 @@ def test_sound_identities_and_models(spark, nothing):
         assert expressions.why_no_sql(nothing, sql) == "", sql
         audit_identity.require_known(spark, sql, lambda _value, sql=sql: F.expr(sql), headers=False)
     for sql in ("headers[0].value", "get(filter(headers, one -> one.key = 'a'), 0).value"):
-        audit_identity.require_known(spark, sql, audit_identity.model("square"), headers=True)
+        audit_identity.require_known(spark, sql, audit_identity.model("identity"), headers=True)
 
 
 @pytest.mark.parametrize(

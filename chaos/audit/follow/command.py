@@ -17,7 +17,7 @@ class OfFollowing:
     """The options of the command; an empty text for one that was not given.
 
     Attributes:
-        model: identity or square; without one, identities are compared.
+        model: identity: values are compared, too; without it, identities alone.
         identity: key, row, header:NAME, or dense-key, which is key here.
         routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
         options: how they are followed.

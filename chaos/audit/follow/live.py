@@ -33,7 +33,7 @@ from confluent_kafka.admin import AdminClient
 from chaos.audit.follow import openmetrics, report
 from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.matching import SIDES, End, Follow, Mark, Row, Side
-from chaos.audit.follow.plan import MODELS, Plan, demanded, identify, seconds
+from chaos.audit.follow.plan import Plan, identify, seconds
 from chaos.audit.follow.report import STALL_S, Moment, Numbers
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
 from chaos.cluster.topics import log_ends, topic_ids
@@ -86,7 +86,6 @@ class _Reader:
         self._side: Side = side
         self._numbers: Numbers = {}
         self._identify = identify(plan.identity)
-        self._value = demanded(plan.model) if side == "source" else MODELS["identity"]
         self.lost = set[int]()  # partitions of which the place to go on is not there any more
         self.rewritten = set[int]()  # of these, where the log was cut off before that place, and has grown beyond it again
 
@@ -108,7 +107,7 @@ class _Reader:
         for message in found:
             error = message.error()
             if error is None:
-                rows.append((self._number(message), message.offset(), self._identify(message), self._value(message.value())))
+                rows.append((self._number(message), message.offset(), self._identify(message), message.value()))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no other name
                 ends.append((self._number(message), message.offset()))
             elif error.code() in _GONE:

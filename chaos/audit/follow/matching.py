@@ -39,9 +39,6 @@ Compared = Literal["identity", "value", "row"]
 Row = tuple[int, int, bytes | None, bytes | None]  # partition, offset, identity, and what the value must be, or is
 
 WINDOW = 1 << 20
-UNDEFINED = bytes(
-    bytearray(b"no value")
-)  # the value of a record of which a model cannot say what is right; an object of its own
 _EXAMPLES = 32
 _LONGEST = 200  # bytes of an identity that are kept
 SIDES: tuple[Side, Side] = ("source", "sink")
@@ -106,7 +103,6 @@ class Counts:
         undecodable: rows of the sink without one.
         skipped_source, skipped_sink: offsets that were removed before they were read.
         resets: how often a log was not there any more where reading should have gone on.
-        undefined: records of the source of which the model cannot say what is right; they demand nothing.
         withdrawn: records that were read, not answered, and then cut off from their log.
         doubtful_duplicates, doubtful_unexpected, doubtful_undecodable: of these, the rows that may answer a record which was
             not read, or that may have been written again after the sink was cut off.
@@ -126,7 +122,6 @@ class Counts:
     skipped_source: int = 0
     skipped_sink: int = 0
     resets: int = 0
-    undefined: int = 0
     withdrawn: int = 0
     doubtful_duplicates: int = 0
     doubtful_unexpected: int = 0
@@ -248,9 +243,6 @@ class Follow:
             counts.source += 1
             if identity is None and self.asked.compared != "row":
                 counts.unidentified += 1
-                continue
-            if value is UNDEFINED:
-                counts.undefined += 1
                 continue
             key = self._print(identity, value) ^ self.salt(partition)
             demand = Demand(now_ms, partition, offset, _kept(identity))

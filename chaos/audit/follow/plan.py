@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from chaos.audit.follow import openmetrics
-from chaos.audit.follow.matching import UNDEFINED, WINDOW, Asked
+from chaos.audit.follow.matching import WINDOW, Asked
 from chaos.audit.logs import AuditUsageError, Topics
 
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)")
@@ -20,9 +20,6 @@ _LEAST_WINDOW, _LARGEST_WINDOW = 1000, 100_000_000
 _KEYS = frozenset({"dense-key", "key"})
 _ROW = "row"
 _HEADER = "header:"
-_WHOLE = re.compile(rb"\s*[+-]?\d{1,19}\s*")
-
-Value = Callable[[bytes | None], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Plan:
 
     Attributes:
         identity: key, row, header:NAME, or dense-key, which is key here.
-        model: identity, square, or empty: identities are compared then.
+        model: identity, or empty: identities are compared then, and no values.
     """
 
     topics: Topics
@@ -95,12 +92,8 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
         identity not in {*_KEYS, _ROW} and not identity.startswith(_HEADER),
         f"--identity {identity}: SQL needs Spark, and cannot be followed; name key, row or header:NAME",
     )
-    otherwise = f"name {' or '.join(MODELS)}, or leave it out: identities are compared then, without values"
-    yield bool(model) and model not in MODELS, f"--model {model}: a function of Spark's columns cannot be followed; {otherwise}"
-    yield (
-        identity == _ROW and model not in {"", "identity"},
-        f"--identity row and --model {model}: rows are compared as they are",
-    )
+    otherwise = "name identity, which is a copy, or leave it out: identities are compared then, without values"
+    yield model not in {"", "identity"}, f"--model {model}: cannot be followed; {otherwise}"
     yield options.begin not in _BEGINS, f"--from {options.begin}: must be {' or '.join(_BEGINS)}"
     nameless = identity.startswith(_HEADER) and not identity.removeprefix(_HEADER).strip()
     yield nameless, f"--identity {identity}: the name of the header is missing; write header:NAME"
@@ -143,31 +136,6 @@ def seconds(name: str, text: str) -> float:
     if found is None or float(found[1]) == 0:
         raise AuditUsageError(f"{name} {text}: is not a duration; write 90s, 10m or 8h")
     return float(found[1]) * _SECONDS[found[2]]
-
-
-def _square(value: bytes | None) -> bytes | None:
-    """As the audit's model has it: nothing where this is not a number."""
-    if value is None or not _WHOLE.fullmatch(value):
-        return None
-    return b"%d" % int(value) ** 2
-
-
-def _same(value: bytes | None) -> bytes | None:
-    return value
-
-
-MODELS: Mapping[str, Value] = {"identity": _same, "square": _square}
-
-
-def demanded(model: str) -> Value:
-    """What the sink must hold for a value of the source; UNDEFINED where the model cannot say it."""
-    value = MODELS[model or "identity"]
-
-    def wanted(given: bytes | None) -> bytes | None:
-        found = value(given)
-        return UNDEFINED if found is None and given is not None else found
-
-    return _same if value is _same else wanted
 
 
 def identify(identity: str) -> Callable[[Message], bytes | None]:

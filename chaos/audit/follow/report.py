@@ -87,7 +87,6 @@ def line(now: Moment) -> str:
         "answered late": counts.late,
         "earlier": counts.earlier,
         "without identity": counts.unidentified,
-        "without value": counts.undefined,
         "not read": counts.skipped_source + counts.skipped_sink,
         "to be read": now.unread["sink"],
     }
@@ -147,7 +146,6 @@ def metrics(now: Moment) -> tuple[Metric, ...]:
         "unexpected": ("Rows that nothing demands: phantoms, and duplicates from before the window.", counts.unexpected),
         "undecodable": ("Rows of the sink without what identifies them.", counts.undecodable),
         "unidentified": ("Records of the source without what identifies them; they demand nothing.", counts.unidentified),
-        "undefined": ("Records of the source of which the model says nothing; they demand nothing.", counts.undefined),
         "doubtful": (
             "Of duplicates and unexpected rows, those that may answer records which were not read.",
             counts.doubtful_duplicates + counts.doubtful_unexpected + counts.doubtful_undecodable,
@@ -223,13 +221,10 @@ def _partly(now: Moment) -> str:
 def _duplicates(now: Moment, partly: str) -> Finding:
     counts = now.follow.counts
     doubtful = _excused(now, counts.doubtful_duplicates)
-    valueless = min(counts.duplicates - doubtful, counts.undefined)
-    reasons = [partly, _unread(now) if doubtful else "", *(_speechless(counts) if valueless else ())]
+    reasons = [partly, _unread(now) if doubtful else ""]
     judged = counts.sink - now.follow.undecided
     found = _examples(now, ["duplicate"])
-    return _finding(
-        "duplicates", judged, {"duplicate": counts.duplicates}, found, excused=doubtful + valueless, unknown=reasons
-    )
+    return _finding("duplicates", judged, {"duplicate": counts.duplicates}, found, excused=doubtful, unknown=reasons)
 
 
 def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
@@ -241,7 +236,7 @@ def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
         "answered late": counts.late,
     }
     unseen = _doubted(now.follow.doubts["sink"], "sink") if standing.gaps else ""
-    compared = counts.source - counts.unidentified - counts.undefined - counts.withdrawn
+    compared = counts.source - counts.unidentified - counts.withdrawn
     return _finding(
         "gaps",
         compared - (now.follow.outstanding - standing.gaps),
@@ -249,7 +244,7 @@ def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
         _missing(now),
         wrong=standing.gaps,
         excused=standing.gaps if unseen else 0,
-        unknown=[_pending(now, standing), partly, unseen, *_speechless(counts)],
+        unknown=[_pending(now, standing), partly, unseen, _speechless(counts)],
         notes=[
             f"{number(counts.late)} were gaps and were answered after all" if counts.late else "",
             f"{number(standing.later)} records came after the end, and were not asked for" if standing.later else "",
@@ -281,12 +276,10 @@ def _pending(now: Moment, standing: Standing) -> str:
     )
 
 
-def _speechless(counts: Counts) -> Iterator[str]:
+def _speechless(counts: Counts) -> str:
     """Records of which it is not known what they demand."""
-    if counts.unidentified:
-        yield f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
-    if counts.undefined:
-        yield f"{number(counts.undefined)} records of the source have a value of which the model says nothing"
+    nameless = f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
+    return nameless if counts.unidentified else ""
 
 
 def _values(now: Moment, partly: str, judged: int) -> Finding:
@@ -294,19 +287,18 @@ def _values(now: Moment, partly: str, judged: int) -> Finding:
     values = {name: getattr(counts, _COUNTED[name]) for name in ("unexpected", "wrong value", "misrouted", "undecodable")}
     doubtful, unread = (_excused(now, count) for count in (counts.doubtful_unexpected, counts.doubtful_undecodable))
     nameless = min(counts.undecodable, unread + counts.unidentified)
-    valueless = min(counts.unexpected - doubtful, counts.undefined)
     earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin, and were not compared"
     return _finding(
         "values",
         judged - counts.earlier,
         values,
         _examples(now, values),
-        excused=doubtful + nameless + valueless,
+        excused=doubtful + nameless,
         unknown=[
             partly,
             _unread(now) if doubtful or unread else "",
             earlier if counts.earlier else "",
-            *(_speechless(counts) if nameless or counts.undefined else ()),
+            _speechless(counts) if nameless else "",
         ],
     )
 

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.pipelines.base import Site, Tools
 from chaos.scenario.sinks import TableSink
-from chaos.subject import clients, models
+from chaos.subject import clients
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import by_partition, substituted
 
@@ -35,17 +33,6 @@ class Deployed:
         if self.declared.group:
             return clients.positions(endpoints, self.consumer_group(topics), topics)
         return self.declared.own_positions(self._site(endpoints, topics, folder))
-
-    def expected(self, source: DataFrame) -> DataFrame:
-        """A pure model of what the sink must contain.
-
-        Args:
-            source: partition int, offset long, key string, value string.
-
-        Returns:
-            id long, partition int, value string, required boolean, position long (the source offset that demands the row).
-        """
-        return models.expected(source, self.declared.model or "identity")
 
     def consumer_group(self, topics: Topics) -> str:
         """Its consumer group; empty when it has none."""

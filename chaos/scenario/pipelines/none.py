@@ -13,7 +13,6 @@ class NoPipeline(Kind):
     sink: ClassVar[None] = None
     group: ClassVar[str] = ""
     delivery: ClassVar[None] = None
-    model: ClassVar[None] = None
     expected: ClassVar[None] = None
     rows_per_record: ClassVar[None] = None
     timers: ClassVar[bool] = False

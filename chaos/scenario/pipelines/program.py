@@ -32,11 +32,10 @@ class Program(Kind):
         reads: topics; of several, the workload fills one or more, and the others stay empty.
         delivery: what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most
             once may commit a position before its rows are there (`precedence`).
-        model: what it makes of a value, by name: the same, which is the default, or its square.
-        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
+        expected: what the sink must hold: ``source`` (a copy), which is the default; or by a query or a function; or
             ``transactions``, where that is not said.
         rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
-            asked too, also beside a model.
+            asked too, also where it is said which rows there must be.
         timers: true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions
             may write rows without moving a position, and more rows than their records make.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
@@ -48,7 +47,6 @@ class Program(Kind):
     kind: str
     reads: Reads
     delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
-    model: Literal["identity", "square"] | None = None
     expected: Expected | None = None
     rows_per_record: HowManyRows | None = None
     timers: Annotated[bool, Field(strict=True)] = False

@@ -130,9 +130,6 @@ class TableSink(SinkBase):
         return "see logs/table.log"
 
     def problems(self, pipeline: Any) -> Iterator[Problem]:
-        if pipeline.model is not None:
-            text = "a model by name is of keys and values, and the sink is a table; write expected: {sql: SELECT …} instead"
-            yield ("model",), Message("model-of-table", text)
         if not isinstance(pipeline.expected, ExpectedRows):
             place: Location = () if pipeline.expected is None else ("expected",)
             said = "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"

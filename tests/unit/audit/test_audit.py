@@ -27,7 +27,7 @@ from chaos.report.summary import as_text
 from tests.unit.wording import keep, raised
 from verifiers.base import Example, Finding, Verdict
 
-LANDED = OfTopics(Where(landed="logs"), model="square", master="local[2]")
+LANDED = OfTopics(Where(landed="logs"), model="identity", master="local[2]")
 TOPICS = replace(LANDED, where=Where("127.0.0.1:9"), source=("in",), sink=("out",))
 WRONG = Finding(
     "values",
@@ -132,15 +132,15 @@ def test_a_declared_cluster_that_does_not_answer(tmp_path):
     assert done.problem.endswith("check bootstrap, tls and sasl in the external file, and the network")
 
 
-SQUARE = {"demanded": audit_identity.model("square")}
+COPY = {"demanded": audit_identity.model("identity")}
 
 
 @pytest.mark.parametrize(
     ("identity", "routing", "asked"),
     [
-        ("dense-key", "same", ("dense", SQUARE)),
-        ("dense-key", "any", ("by_key", {**SQUARE, "anywhere": True})),
-        ("key", "same", ("by_key", {**SQUARE, "anywhere": False})),
+        ("dense-key", "same", ("dense", COPY)),
+        ("dense-key", "any", ("by_key", {**COPY, "anywhere": True})),
+        ("key", "same", ("by_key", {**COPY, "anywhere": False})),
     ],
 )
 def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, routing, asked):
@@ -154,7 +154,7 @@ def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, r
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cube", "must be identity, square, or module:function"),
+        ("cube", "must be identity, or module:function"),
         ("nowhere:f", "No module named 'nowhere'"),
         ("math:nothing", "nothing is not there in math; name a function of it"),
     ],
@@ -271,7 +271,19 @@ def test_an_unreachable_broker_is_unknown_and_reported(tmp_path, monkeypatch):
     """Exit code 3, and a whole report that says why; no Spark is started for it."""
     monkeypatch.setattr(logs, "ASK_S", 0.3)
     report = tmp_path / "report.json"
-    words = ["audit", "topics", "--bootstrap", "127.0.0.1:9", "--source", "in", "--sink", "out", "--model", "square", "--json"]
+    words = [
+        "audit",
+        "topics",
+        "--bootstrap",
+        "127.0.0.1:9",
+        "--source",
+        "in",
+        "--sink",
+        "out",
+        "--model",
+        "identity",
+        "--json",
+    ]
 
     answer = CliRunner().invoke(main.app, [*words, str(report)])
 
@@ -312,7 +324,7 @@ def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report):
     assert keep(told[0]).startswith(f"chaos audit {way.name}: --json {tmp_path / report}: ")
 
 
-@pytest.mark.parametrize("words", ["topics --landed logs --model square", "transactions --landed logs", "follow"])
+@pytest.mark.parametrize("words", ["topics --landed logs --model identity", "transactions --landed logs", "follow"])
 def test_every_command_has_a_report(tmp_path, words):
     """Each hands the file over."""
     answer = CliRunner().invoke(main.app, ["audit", *words.split(), "--json", str(tmp_path / "nowhere" / "report.json")])
@@ -326,7 +338,7 @@ def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(OfTopics, "run", lambda _asked, _echo: Audit((RIGHT,), 18, 2.0))
     report = tmp_path / ("a" * 250)  # the draft beside it is longer than a file's name may be
 
-    answer = CliRunner().invoke(main.app, ["audit", "topics", "--landed", "logs", "--model", "square", "--json", str(report)])
+    answer = CliRunner().invoke(main.app, ["audit", "topics", "--landed", "logs", "--model", "identity", "--json", str(report)])
 
     assert (answer.exit_code, "VALID: 18 records" in answer.output) == (2, True)
     assert answer.output.endswith(f"chaos audit topics: --json {report}: cannot be written: File name too long\n")

@@ -50,7 +50,7 @@ def test_an_option_of_another_command_is_refused(capsys, name, option):
 @pytest.mark.parametrize(
     ("words", "now"),
     [
-        ("--landed logs --model square", "topics"),
+        ("--landed logs --model identity", "topics"),
         ("--json -", "topics"),
         ("--transactions --landed logs", "transactions"),
         ("--landed logs --transactions", "transactions"),
@@ -67,6 +67,8 @@ def test_the_former_command_says_what_to_write_now(capsys, words, now):
     assert f"chaos audit {now} --help" in keep(err)
 
 
-@pytest.mark.parametrize("words", ["", "plan --follow", "audit", "audit --help", "audit topics --model square", "audit follow"])
+@pytest.mark.parametrize(
+    "words", ["", "plan --follow", "audit", "audit --help", "audit topics --model identity", "audit follow"]
+)
 def test_nothing_else_is_the_former_command(words):
     assert main._former_audit(words.split()) == ""

@@ -375,7 +375,7 @@ def test_a_larger_or_smaller_window_after_a_start(tmp_path):
     ("other", "message"),
     [
         ({"identity": "header:trace"}, "was kept for another identity; name another file"),
-        ({"routing": "any", "model": "square"}, "was kept for another model, routing"),
+        ({"routing": "any", "model": ""}, "was kept for another model, routing"),
         ({"topics": replace(TOPICS, sinks=("cubes",))}, "was kept for another sink"),
     ],
 )
@@ -550,7 +550,6 @@ def get(url, **headers):
     [
         ("--identity left(key,3)", "--identity left(key,3): "),
         ("--model a:b", "--model a:b: "),
-        ("--identity row --model square", "--identity row and --model square: "),
         ("--routing hash", "--routing hash: "),
         ("--for 10", "--for 10: "),
         ("--overdue 0s", "--overdue 0s: "),
@@ -628,30 +627,6 @@ def test_what_a_follower_cannot_be_without():
 def test_durations(text, value):
     """Seconds, minutes and hours."""
     assert plan.seconds("--for", text) == value
-
-
-@pytest.mark.parametrize(
-    ("value", "square"), [(b"-12", b"144"), (b" 7 ", b"49"), (b"x", None), (None, None), (b"1_0", None), (b"1.5", None)]
-)
-def test_the_square_of_bytes(value, square):
-    """As the model of the audit has it for whole numbers."""
-    assert plan.MODELS["square"](value) == square
-
-
-@pytest.mark.parametrize("value", [b"x", b"1.5", b"", b"12345678901234567890"])
-def test_a_value_of_which_the_model_says_nothing(value):
-    """What is right of its record is not known: UNKNOWN, whatever the sink has for it, and however often."""
-    wanted = plan.demanded("square")
-    follow = Follow(Asked())
-    follow.read_source([(0, 0, b"a", wanted(b"2")), (0, 1, b"b", wanted(value)), (0, 2, b"b", wanted(value))], 0)
-    follow.read_sink([(0, 0, b"a", b"4"), (0, 1, b"b", b"any"), (0, 2, b"b", b"any")], 0)
-    follow.settle(follow.mark(), 0)
-
-    assert verdicts(follow) == {"duplicates": "UNKNOWN", "gaps": "UNKNOWN", "ordering": "VALID", "values": "UNKNOWN"}
-    assert "2 records of the source have a value of which the model says nothing" in str(
-        report.findings(moment(follow))[1].note
-    )
-    assert wanted(None) is None  # a tombstone for a tombstone
 
 
 def test_the_first_header_of_a_name():

@@ -103,19 +103,19 @@ def test_a_job(repository):
     pipeline = written(*JOB)
 
     assert pipeline.application == str(repository / "jobs" / "copy.py")
-    assert (pipeline.arguments, pipeline.positions, pipeline.model) == (OF_JOB, "checkpoint", "identity")
+    assert (pipeline.arguments, pipeline.positions, pipeline.expected) == (OF_JOB, "checkpoint", "source")
     assert pipeline.environment == {}
 
 
 def test_every_flag_of_a_job(repository):
     """They are in the file, and nothing else is."""
-    rest = ("--model", "square", "--group", "copy-{sink}", "--environment", "MODE=fast")
+    rest = ("--group", "copy-{sink}", "--environment", "MODE=fast")
     pipeline = written(
         "--kind", "spark-submit", "--application", "jobs/copy.jar", "--main-class", "shop.Copy", *rest, "--", *OF_JOB
     )
 
     assert (pipeline.application, pipeline.main_class) == (str(repository / "jobs" / "copy.jar"), "shop.Copy")
-    assert (pipeline.model, pipeline.group, pipeline.environment) == ("square", "copy-{sink}", {"MODE": "fast"})
+    assert (pipeline.group, pipeline.environment) == ("copy-{sink}", {"MODE": "fast"})
 
 
 def test_every_flag_of_a_command(repository):
@@ -125,8 +125,6 @@ def test_every_flag_of_a_command(repository):
         "KAFKA={bootstrap}",
         "--environment",
         "SINK={sink}",
-        "--model",
-        "square",
         "--group",
         "copy-{suffix}",
     )
@@ -134,7 +132,7 @@ def test_every_flag_of_a_command(repository):
 
     assert pipeline.run == ("sh", f"{repository}/run.sh", "--from={source}", "--model", "a 'b' \"c\" ü\t")
     assert pipeline.environment == {"KAFKA": "{bootstrap}", "SINK": "{sink}"}
-    assert (pipeline.model, pipeline.group) == ("square", "copy-{suffix}")
+    assert pipeline.group == "copy-{suffix}"
 
 
 def test_a_command_with_many_words_has_one_on_each_line(repository):
@@ -191,7 +189,7 @@ def test_a_file_that_came_while_it_asked_is_not_overwritten(repository, monkeypa
     file = repository / "scenarios.yaml"
     monkeypatch.setattr(init, "_group", lambda text, _topics: file.write_text("theirs", encoding="utf-8") and text)
 
-    done = called("--kind", "command", "--", "sh", "run.sh", *TOPICS, answers=["", "copy"])
+    done = called("--kind", "command", "--", "sh", "run.sh", *TOPICS, answers=["copy"])
 
     assert done.exit_code == 2
     assert "is there already" in done.stderr
@@ -230,7 +228,6 @@ def with_words(*words):
         (("--main-class", "shop.Copy", *JOB), "--main-class: is of "),
         (("--application", "jobs/copy.py", *PROGRAM), "--application: is for "),
         (("--main-class", "shop.Copy", *PROGRAM), "--main-class: is for "),
-        (("--model", "sqare", *JOB), "--model: 'sqare' "),
         (("--group", "copy-{partition}", *JOB), "--group: {partition} "),
         (("--environment", "MODE", *JOB), "--environment MODE: "),
         (("--environment", "MODE=", *JOB), "--environment MODE=: "),
@@ -270,33 +267,33 @@ def test_a_folder_that_cannot_be_written(monkeypatch):
 @pytest.mark.usefixtures("terminal")
 def test_all_of_a_job_is_asked(repository):
     """An empty answer takes what is proposed."""
-    pipeline = written(answers=["spark-submit", "jobs/copy.py", "", "", ""])
+    pipeline = written(answers=["spark-submit", "jobs/copy.py", "", ""])
 
     assert (pipeline.application, pipeline.arguments) == (str(repository / "jobs" / "copy.py"), OF_JOB)
-    assert (pipeline.model, pipeline.positions) == ("identity", "checkpoint")
+    assert (pipeline.expected, pipeline.positions) == ("source", "checkpoint")
 
 
 @pytest.mark.usefixtures("repository", "terminal")
 def test_a_jar_is_asked_for_its_class():
     """A script is not."""
-    pipeline = written(answers=["", "jobs/copy.jar", "shop.Copy", "", "square", "copy-{sink}"])
+    pipeline = written(answers=["", "jobs/copy.jar", "shop.Copy", "", "copy-{sink}"])
 
-    assert (pipeline.main_class, pipeline.model, pipeline.group) == ("shop.Copy", "square", "copy-{sink}")
+    assert (pipeline.main_class, pipeline.group) == ("shop.Copy", "copy-{sink}")
 
 
 @pytest.mark.usefixtures("terminal")
 def test_all_of_a_command_is_asked(repository):
     """Its words are read as a shell reads them."""
-    pipeline = written(answers=["command", "sh run.sh {bootstrap} {source} '{sink}' 'two words'", "", "copy-{suffix}"])
+    pipeline = written(answers=["command", "sh run.sh {bootstrap} {source} '{sink}' 'two words'", "copy-{suffix}"])
 
     assert pipeline.run == ("sh", f"{repository}/run.sh", *TOPICS, "two words")
-    assert (pipeline.model, pipeline.group) == ("identity", "copy-{suffix}")
+    assert pipeline.group == "copy-{suffix}"
 
 
 @pytest.mark.usefixtures("repository", "terminal")
 def test_a_wrong_answer_is_explained_and_asked_again():
     """Nothing that was answered before is lost."""
-    answers = ["spark-sumbit", "spark-submit", "jobs/cpy.py", "jobs/copy.py", "'", "{source}", "", "", "{group}", ""]
+    answers = ["spark-sumbit", "spark-submit", "jobs/cpy.py", "jobs/copy.py", "'", "{source}", "", "{group}", ""]
     done = called(answers=answers)
 
     assert done.exit_code == 0, done.output
@@ -313,7 +310,7 @@ def test_a_wrong_answer_is_explained_and_asked_again():
 @pytest.mark.usefixtures("repository", "terminal")
 def test_what_was_given_is_not_asked():
     """Only the rest is."""
-    done = called("--kind", "command", "--model", "square", "--", "sh", "run.sh", *TOPICS, answers=["copy"])
+    done = called("--kind", "command", "--", "sh", "run.sh", *TOPICS, answers=["copy"])
 
     assert done.exit_code == 0
     assert done.output.splitlines()[0].startswith("Its consumer group: ")
@@ -322,7 +319,7 @@ def test_what_was_given_is_not_asked():
 @pytest.mark.usefixtures("repository", "terminal")
 def test_with_all_that_is_needed_nothing_is_asked():
     """What has a default is left at it."""
-    assert written(*JOB).model == "identity"
+    assert written(*JOB).expected == "source"
 
 
 @pytest.mark.usefixtures("terminal")

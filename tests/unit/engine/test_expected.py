@@ -39,13 +39,12 @@ def run_plan(folder: Path, one: Scenario) -> RunPlan:
     [
         (scenario(), None, False),
         (scenario(expected="source"), None, False),
-        (scenario(model="square"), None, False),
         (scenario(ROWS), Model(), False),
         (scenario(ROWS, expected="source"), Model(), False),
         (scenario(ROWS, identity="value"), Model(identity="value"), True),
         (scenario(identity="value"), Model(identity="value"), True),
-        (scenario(expected=SQL), Model(Query(SQL["sql"])), True),
-        (scenario(expected={"python": "a:b", "folder": "c"}), Model(Function("a:b", "c")), True),
+        (scenario(expected=SQL), Model(Query(SQL["sql"]), integers="orders"), True),
+        (scenario(expected={"python": "a:b", "folder": "c"}), Model(Function("a:b", "c"), integers="orders"), True),
     ],
 )
 def test_where_there_is_a_model(tmp_path: Path, one: Scenario, model: Model | None, *, is_asked: bool) -> None:

@@ -49,7 +49,6 @@ def test_a_run_reads_what_it_has_written() -> None:
         f'expected: {{sql: "{SQL}"}}, identity: value',
         "expected: {same_as: fault_free}",
         "expected: source",
-        "model: square",
         "restarts: 1",
     ):
         (scenario,) = loaded(text(more)).scenarios
@@ -86,7 +85,6 @@ def test_names_that_sql_quotes() -> None:
         ("expected: {sq: SELECT 1}", "unknown-key"),
         ("expected: square", "not-expected-rows"),
         ("expected: {sql: SELECT key FROM order}", "query-without-topic"),
-        ("expected: transactions, model: identity", "model-and-expected"),
         (
             "expected: transactions, transactions: false",
             "transactions-without-positions",
@@ -100,8 +98,8 @@ def test_names_that_sql_quotes() -> None:
             "expected: transactions, identity: value",
             "identity-of-transactions",
         ),
-        ("expected: source, model: identity", "model-and-expected"),
-        ("model: square, identity: value", "identity-of-square"),
+        ("model: square", "model-by-name"),
+        ("expected: source, model: null", "model-by-name"),
         ("identity: ''", "empty-text"),
     ],
 )

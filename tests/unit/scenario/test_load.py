@@ -214,8 +214,8 @@ def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[tu
         ("7", ("5:15", "not-a-mapping")),
         ("{kind: [x]}", ("5:22", "unknown-kind")),
         (
-            "{kind: command, run: [a], group: g, model: sqare}",
-            ("5:58", "unknown-choice"),
+            "{kind: command, run: [a], group: g, delivery: exactly}",
+            ("5:61", "unknown-choice"),
         ),
     ],
 )

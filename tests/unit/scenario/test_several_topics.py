@@ -69,7 +69,8 @@ def test_of_one_topic_nothing_has_changed() -> None:
     one = scenario(FILE[: FILE.index("      also:")])
 
     assert (one.subjects, one.workload.total, one.workload.loading_s) == ({"orders": "source"}, 8000, 8.0)
-    assert models.of_scenario(one) == Model(Query("SELECT o.key, c.value FROM orders o JOIN customers c USING (key)"))
+    query = Query("SELECT o.key, c.value FROM orders o JOIN customers c USING (key)")
+    assert models.of_scenario(one) == Model(query, integers="orders")
 
 
 def test_what_a_run_wrote_down_has_them_too() -> None:
@@ -145,11 +146,6 @@ def test_paths_of_further_topics_begin_at_the_folder_of_the_file(tmp_path: Path)
             "pipeline: join",
             "pipeline: none",
             [("20:18", "also-without-pipeline")],
-        ),
-        (
-            '    expected: {sql: "SELECT o.key, c.value FROM orders o JOIN customers c USING (key)"}',
-            "    model: square",
-            [("10:12", "square-of-several")],
         ),
         (
             "{topic: enriched}",

@@ -37,7 +37,6 @@ def test_a_state_may_be_compacted() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"more": "model: square"}, "model-of-state"),
         (
             {"more": "restarts: 1"},
             "state-without-expected",

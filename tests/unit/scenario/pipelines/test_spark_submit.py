@@ -215,10 +215,3 @@ def test_what_is_in_memory_is_read_by_the_copy_and_is_not_in_its_environment(tmp
     assert (tmp_path / "read").read_text(encoding="utf-8") == "hunter2"
     assert "hunter2" not in (tmp_path / "env").read_text(encoding="utf-8")
     assert (tmp_path / "listed").read_text(encoding="utf-8").startswith("-rw------- ")
-
-
-@pytest.mark.parametrize("model", ["identity", "square"])
-def test_what_it_must_write_is_declared(model, monkeypatch):
-    monkeypatch.setattr("chaos.subject.models.expected", lambda source, name: (source, name))
-
-    assert job(model=model).expected("source") == ("source", model)

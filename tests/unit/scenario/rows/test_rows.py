@@ -91,13 +91,6 @@ def test_a_file_without_values(tmp_path: Path) -> None:
     assert error[1] == "unusable-file"
 
 
-def test_a_model_that_needs_integers() -> None:
-    """What is not a number has no square."""
-    head = f"version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {STOCK[:-1]}, model: square}}\n"
-
-    assert errors_of(f"{head}    {SQL}\n") == [("6:35", "square-of-rows")]
-
-
 OWN = (
     "rows: {environment: {HOME: '{project}', TO: '{other}'}, "
     "command: ['{python}', '{project}/a.py', '{records}', '{datasource}', '{other}']}"

@@ -112,7 +112,6 @@ def test_what_is_wrong_with_a_sink(sink: str, said: str) -> None:
     [
         ("restarts: 1", "table-without-expected"),
         ("expected: source", "table-without-expected"),
-        ("model: square", "model-of-table"),
         (f"{EXPECTED}, positions: {{group: g}}", "positions-of-table"),
     ],
 )
