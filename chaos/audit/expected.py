@@ -182,7 +182,7 @@ def _narrowed(logs: Logs, asked: Model, due: Demanded, copied: Copied | None, *,
     if copied is not None:
         return sums.by_place(due, logs.sink, copied)
     if due.unordered and not due.left:
-        return sums.by_sums(due, logs.sink, anywhere=anywhere, as_state=asked.form.last_values)
+        return sums.by_sums(due, logs.sink, anywhere=anywhere, last_values=asked.form.last_values)
     return Narrowed(due, logs.sink)
 
 

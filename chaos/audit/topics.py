@@ -35,7 +35,7 @@ class OfTopics:
     Attributes:
         model: as `audit_identity.model` reads it.
         expected: a query that says what is right, or ``@`` and the file of it, in place of `model`.
-        as_state: whether of each key of the sink the last value counts, and not how it came to that.
+        state: whether of each key of the sink the last value counts, and not how it came to that.
         identity: dense-key, key, header:NAME, or SQL over key, value and headers.
         routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
         master: Spark's.
@@ -47,7 +47,7 @@ class OfTopics:
     group: str = ""
     model: str = ""
     expected: str = ""
-    as_state: bool = False
+    state: bool = False
     identity: str = audit_identity.DENSE
     routing: str = "same"
     master: str = "local[*]"
@@ -66,7 +66,7 @@ class OfTopics:
             raise AuditUsageError(
                 "--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression"
             )
-        if self.as_state and (not self.expected or self.identity not in (audit_identity.DENSE, audit_identity.KEY)):
+        if self.state and (not self.expected or self.identity not in (audit_identity.DENSE, audit_identity.KEY)):
             raise AuditUsageError("--as-state needs --expected-sql, with one row for each key, and no --identity but the key")
         check_routing(self.routing, self.source, self.sink)
         if self.where.landed and self.identity.startswith("header:"):
@@ -120,7 +120,7 @@ class OfTopics:
         if self.expected:
             from chaos.audit import expected  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
 
-            query = expected.model(self.expected, self.identity, state=self.as_state)
+            query = expected.model(self.expected, self.identity, state=self.state)
             known = partial(expected.require_known, asked=query, topics=self.source)
             return Question(known, partial(expected.by_model, asked=query, anywhere=anywhere))
         model = audit_identity.model(self.model)

@@ -262,7 +262,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
             help="instead of --model: a query over the source that gives the rows of the sink, or @FILE with it",
         ),
     ] = "",
-    as_state: Annotated[
+    state: Annotated[
         bool, typer.Option("--as-state", help="with --expected-sql: of each key of the sink the last value counts")
     ] = False,
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
@@ -284,7 +284,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
     from chaos.audit.where import Where  # noqa: PLC0415
 
     where = Where(bootstrap, external, landed, landing)
-    said = (group, model, expected_sql, as_state, identity, routing, spark_master)
+    said = (group, model, expected_sql, state, identity, routing, spark_master)
     asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said)
     raise typer.Exit(command.main(asked, report, typer.echo))
 

@@ -276,8 +276,8 @@ def left_in(plan: RunPlan, kafka: Kafka, history: History, positions: Positions 
         return undone
     there, sample = kafka.end(*plan.output, IsolationLevel.READ_COMMITTED), history.latest(ProgressSampled)
     stood_s = history.age_s(ProgressSampled) if sample is not None and sample.end == there else 0.0
-    rows = there if sample is None or plan.counts_positions else min(there, sample.committed)
-    lacks = None if plan.counts_positions else plan.demanded - triggers.refused(history) - rows
+    rows = there if sample is None or plan.expectation.counts_records else min(there, sample.committed)
+    lacks = None if plan.expectation.counts_records else plan.demanded - triggers.refused(history) - rows
     return {**undone, **rest.missing(there, lacks, stood_s)}
 
 

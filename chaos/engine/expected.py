@@ -38,8 +38,10 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     sources = {topic: nothing(session) for topic in plan.scenario.pipeline.reads}
     try:
         model.require_known(session, tuple(sources))
+        if plan.scenario.workload.has_own_loader:
+            return plan
         way = plan.expectation.recognised(session, tuple(sources))
-        if way.demands_each or plan.scenario.workload.has_own_loader:
+        if way.demands_each:
             return replace(plan, way=way)
         found = model.demanded(session, sources | {load.name: _sent(session, load) for load in plan.loads})
     except ModelError as error:

@@ -188,7 +188,7 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None) -> Sampler:
-    output, by_positions = ends.written(plan, kafka, positions), plan.counts_positions
+    output, by_positions = ends.written(plan, kafka, positions), plan.expectation.counts_records
     counted = None if by_positions or plan.table is not None else Counted(kafka.cluster, plan.output)
     return Sampler(
         kafka,

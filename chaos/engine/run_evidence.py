@@ -131,7 +131,7 @@ class _Over:
     def land_table(self, found: table_rows.Landed) -> None:
         """Land the table that the pipeline has written, as its own Spark has read it."""
         plan = self.plan
-        number = plan.expectation.of_table(found.columns, self._asked(anywhere=True))
+        number = plan.expectation.read(found.columns, self._asked(anywhere=True))
         partitions, verify = plan.topics.partitions, plan.scenario.verify
         table_rows.land(self.spark, found, number, self.folder, self.reached, partitions, verify)
 

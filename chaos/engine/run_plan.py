@@ -104,11 +104,6 @@ class RunPlan:
         return self.way or ways.of_scenario(self.scenario, self.folder)
 
     @property
-    def counts_positions(self) -> bool:
-        """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known."""
-        return self.expectation.counts_records
-
-    @property
     def judged(self) -> tuple[Topic, ...]:
         """The topics that are landed: what was filled comes first."""
         return (*self.topics.filled, self.topics.output) if self.topics.sink else self.topics.filled

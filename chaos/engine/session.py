@@ -197,7 +197,7 @@ class Session:
         if made_beforehand(run_plan):
             with in_phase(history, "rows"):
                 run_plan = with_rows(run_plan, self.spark)
-        if run_plan.scenario.by_twin:
+        if run_plan.scenario.pipeline.way.runs_before:
             with in_phase(history, "twin"):
                 twins.with_twin(run_plan, system, history, self.spark, twins.folder())
         if has_model(run_plan):

@@ -63,7 +63,7 @@ def now(plan: RunPlan, kafka: Ends, positions: Positions | None) -> str:
     if plan.pipeline is None:
         return f"{seen.written} records are in {seen.source}"
     if plan.table is not None:
-        return of_table(seen.source, plan.table.place, seen.written, seen.read or 0)
+        return why_in_table(seen.source, plan.table.place, seen.written, seen.read or 0)
     return of_topic(seen)
 
 
@@ -130,7 +130,7 @@ def of_topic(seen: Seen) -> str:
     return f"{seen.written} records are in {seen.source}{positions}, and {seen.output} are in {seen.sink}"
 
 
-def of_table(source: str, table: str, written: int, read: int) -> str:
+def why_in_table(source: str, table: str, written: int, read: int) -> str:
     """What is wrong with a pipeline that writes a table, which is read when it has ended.
 
     Args:

@@ -38,15 +38,14 @@ from chaos.common.history import History, of_type
 from chaos.engine.pipelines import topics_of
 from chaos.engine.run import execute
 from chaos.engine.run_plan import RunPlan, table_of
-from chaos.expectation.model import ROWS, TWIN
-from chaos.expectation.said import ABOUT
+from chaos.expectation import forms
+from chaos.expectation.said import ABOUT, ROWS, TWIN
 from chaos.expectation.sources import fingerprint, fingerprint_of
 from chaos.expectation.ways import TheTwin
 from chaos.install import cache
 from chaos.judging import landing
 from chaos.judging.judge import WITHOUT_EXPECTED, load_findings
 from chaos.loader.declaration import FillSource
-from chaos.matching import row_ids
 from chaos.scenario.plan import plan as schedule_of
 from chaos.scenario.verifiers import PROGRESS, TRANSACTIONS
 from verifiers.base import Verdict
@@ -176,8 +175,7 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
     sent = {load.name: landing.landed(session, evidence, load.subject) for load in twin.loads}
     source = fingerprint_of(sent) if len(sent) > 1 else fingerprint(sent[twin.scenario.source])
     written = landing.landed(session, evidence, "sink")
-    rows = row_ids.last_of_each(written) if twin.scenario.as_state else written
-    return rows.select("key", "value"), source
+    return forms.of_scenario(twin.scenario).counted(written).select("key", "value"), source
 
 
 def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:

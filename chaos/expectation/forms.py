@@ -12,6 +12,7 @@ from chaos.expectation.sources import OneTopic
 from chaos.matching import row_ids
 from chaos.matching.demanded import Columns, Demanded
 from chaos.matching.row_ids import Numbering, text
+from chaos.scenario.model import Scenario
 from chaos.subject.read_table import as_json
 
 _OF_ROWS = ("key", "value", "partition", "offset")
@@ -88,6 +89,10 @@ class Log:
         shared = 0 if is_apart is not None and is_apart(held) else _sharing(held)
         return Demanded(held, count, f"{shared} of its rows share a record of the source" if shared else "", placed=True)
 
+    def counted(self, log: DataFrame) -> DataFrame:
+        """Those of the records of a log that count."""
+        return log
+
     def undue(self, called: str, sources: OneTopic) -> str:
         """Why it is not known which rows are due while records of the source are left; "" where the places of rows tell it."""
         return sources.undue(called)
@@ -131,11 +136,14 @@ class State(Log):
         there = held.where("value IS NOT NULL")
         return Demanded(there, there.count(), row_ids.OF_STATE, placed=False)
 
+    def counted(self, log: DataFrame) -> DataFrame:
+        return row_ids.last_of_each(log)
+
     def undue(self, called: str, _sources: OneTopic) -> str:
         return f"{called} says what the state must be at the end, so it is not known what it must be now"
 
     def answering(self, found: Demanded, positions: Mapping[int, int], lines: int, **_words: bool | str) -> Numbering:
-        return row_ids.of_state(found.rows, positions, lines)
+        return row_ids.of_last_values(found.rows, positions, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,13 @@ class TableRows(Log):
         self, found: Demanded, positions: Mapping[int, int], lines: int, *, identity: str = "", **_words: bool | str
     ) -> Numbering:
         return row_ids.of_sink(found.rows, positions, lines, anywhere=True, unordered=_OF_TABLE, as_they_are=not identity)
+
+
+def of_scenario(scenario: Scenario) -> Log:
+    """What the sink of a scenario's pipeline is."""
+    if scenario.table is not None:
+        return TableRows()
+    return State() if scenario.pipeline.sink and scenario.pipeline.sink.form == "state" else Log()
 
 
 def _sharing(rows: DataFrame) -> int:

@@ -29,22 +29,18 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common.errors import one_line
-from chaos.expectation import by_record, expressions
+from chaos.expectation import by_record, expressions, forms, said
 from chaos.expectation.base import LONGEST, Hold, IsApart, ModelError, Views, all_of, nothing, told
-from chaos.expectation.forms import Log, State, TableRows
-from chaos.expectation.said import Copy, Function, Query, Question, Said, Twin
+from chaos.expectation.forms import Log, TableRows
+from chaos.expectation.said import Copy, Question, Said
 from chaos.expectation.sources import OneTopic, SeveralTopics
 from chaos.matching import fast, row_ids
 from chaos.matching.demanded import Columns, Demanded
 from chaos.matching.fast import integers
 from chaos.matching.row_ids import Numbered, Numbering
-from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import Scenario
 from verifiers.findings import by_partition
 
-TWIN = "twin"
-"""The folder of a run, or of the cache, with what a run without faults has written."""
-ROWS = "rows"
 _COPY, _LOG, _ONE_TOPIC = Copy(), Log(), OneTopic()
 
 
@@ -83,7 +79,7 @@ class Model:
         """An error with the place of what is wrong."""
         if self.said_in == "options":
             return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
-        key = "identity" if error.of_identity else f"expected, {self.said.key}"
+        key = "identity" if error.of_identity else f"expected, {self.said.declared.key}"
         return f"pipeline, {key}: {error}"
 
     def require_known(self, spark: SparkSession, topics: Sequence[str]) -> None:
@@ -221,35 +217,19 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
         folder: of the run, where the rows of a twin are.
     """
     pipeline = scenario.pipeline
-    if pipeline.sink is None or scenario.by_transactions:
+    if pipeline.sink is None or not pipeline.way.compares_rows:
         return None
     identity, sources = pipeline.identity or "", _sources(scenario)
-    of_own = scenario.workload.rows is not None
-    if isinstance(pipeline.expected, ExpectedRows):
-        filled = "" if sources.unordered or of_own else scenario.source
-        return Model(_said(pipeline.expected, folder), _form(scenario), sources, identity, integers=filled)
-    by_rows = identity or sources.unordered or of_own
-    return Model(identity=identity, sources=sources) if by_rows else None
+    integers = "" if sources.unordered or scenario.workload.rows is not None else scenario.source
+    if pipeline.way.gives_rows:
+        return Model(said.of(pipeline.way, folder), forms.of_scenario(scenario), sources, identity, integers=integers)
+    return Model(identity=identity, sources=sources) if identity or not integers else None
 
 
 def compares_headers(scenario: Scenario) -> bool:
     """Whether headers count as a part of the value."""
     model = of_scenario(scenario)
     return scenario.pipeline.keeps_headers and (model is None or model.compares_headers)
-
-
-def _said(declared: ExpectedRows, folder: Path) -> Said:
-    if declared.sql is not None:
-        return Query(declared.sql)
-    if declared.python is not None:
-        return Function(declared.python, declared.folder or "")
-    return Twin(str(folder / TWIN / ROWS))
-
-
-def _form(scenario: Scenario) -> Log:
-    if scenario.table is not None:
-        return TableRows()
-    return State() if scenario.as_state else Log()
 
 
 def _sources(scenario: Scenario) -> OneTopic:

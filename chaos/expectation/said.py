@@ -1,4 +1,7 @@
-"""Who says which rows a sink must hold: a query, a function, a twin, or the source itself, which is copied."""
+"""Who says which rows a sink must hold: a query, a function, a twin, or the source itself, which is copied.
+
+What a scenarios file has of each, and what is refused, is one class in `chaos.scenario.expected`.
+"""
 
 import importlib
 import importlib.machinery
@@ -8,10 +11,10 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -24,9 +27,12 @@ from chaos.expectation.forms import Log
 from chaos.expectation.sources import OneTopic
 from chaos.matching import row_ids
 from chaos.matching.demanded import Demanded
-from chaos.scenario.expected import SOURCE
+from chaos.scenario.expected import ByFunction, ByQuery, ByTwin, Copied, Way
 from chaos.subject.read_table import NOT_THEIRS
 
+TWIN = "twin"
+"""The folder of a run, or of the cache, with what a run without faults has written."""
+ROWS = "rows"
 ABOUT = "about.json"
 """Beside the rows of a twin: of which source they are."""
 _WITHIN_S = 600.0  # a function may count and collect what it is given
@@ -57,14 +63,23 @@ class Said(ABC):
     """One way to say it.
 
     Attributes:
-        key: by which a declaration does, under `expected`.
+        declared: its declaration, under `expected`.
         is_copy: whether the rows are the records of the source.
         keeps_headers: whether the headers of a record are a part of what is demanded.
     """
 
-    key: ClassVar[str]
+    declared: ClassVar[type[Way]]
     is_copy: ClassVar[bool] = False
     keeps_headers: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, way: Any, folder: Path) -> Self:  # noqa: ARG003 - most need nothing else
+        """The same, as it was declared.
+
+        Args:
+            folder: of the run, where the rows of a twin are.
+        """
+        return cls(*(getattr(way, field.name) or "" for field in fields(cls)))
 
     @property
     @abstractmethod
@@ -110,7 +125,7 @@ class Said(ABC):
 class Copy(Said):
     """The sink holds what the source does."""
 
-    key: ClassVar[str] = SOURCE
+    declared: ClassVar[type[Way]] = Copied
     is_copy: ClassVar[bool] = True
     keeps_headers: ClassVar[bool] = True
 
@@ -133,8 +148,12 @@ class Twin(Said):
     """
 
     place: str
-    key: ClassVar[str] = "same_as"
+    declared: ClassVar[type[Way]] = ByTwin
     keeps_headers: ClassVar[bool] = True  # those that the pipeline writes
+
+    @classmethod
+    def of(cls, way: Any, folder: Path) -> Self:  # noqa: ARG003 - it is in the folder of the run
+        return cls(str(folder / TWIN / ROWS))
 
     @property
     def called(self) -> str:
@@ -184,7 +203,7 @@ class Query(Computed):
     """A query sees each topic that the pipeline reads as a view of its name."""
 
     sql: str
-    key: ClassVar[str] = "sql"
+    declared: ClassVar[type[Way]] = ByQuery
 
     @property
     def called(self) -> str:
@@ -230,17 +249,17 @@ class Function(Computed):
     """A function of Python is given the topics as DataFrames, by their names, and the session.
 
     Attributes:
-        name: ``module:function``.
+        python: ``module:function``.
         folder: where its module is looked for first.
     """
 
-    name: str
+    python: str
     folder: str = ""
-    key: ClassVar[str] = "python"
+    declared: ClassVar[type[Way]] = ByFunction
 
     @property
     def called(self) -> str:
-        return self.name
+        return self.python
 
     def require_known(self, _asked: Question) -> None:
         """The function is imported."""
@@ -249,15 +268,15 @@ class Function(Computed):
     def given(self, asked: Question) -> DataFrame:
         function = self._imported()
         asked.spark.sparkContext.pythonExec = sys.executable  # of Spark's Python workers, should it need them
-        with _raised(self.name, "raised"):
+        with _raised(self.python, "raised"):
             found = function(dict(asked.views), asked.spark)
         if not isinstance(found, DataFrame):
-            raise ModelError(f"{self.name} returned a value of type {type(found).__name__}, and not a DataFrame of Spark")
+            raise ModelError(f"{self.python} returned a value of type {type(found).__name__}, and not a DataFrame of Spark")
         return found
 
     def _imported(self) -> Callable[..., Any]:
-        module, _, name = self.name.partition(":")
-        with _raised(self.name, "cannot be imported:"), _importable(module, self.folder):
+        module, _, name = self.python.partition(":")
+        with _raised(self.python, "cannot be imported:"), _importable(module, self.folder):
             found = importlib.import_module(module)
             cloudpickle.register_pickle_by_value(found)  # type: ignore[no-untyped-call] # Spark's Python workers may not find it
         function: Callable[..., Any] | None = getattr(found, name, None)
@@ -300,3 +319,15 @@ def _raised(function: str, what: str) -> Iterator[None]:
         )
         said = f"{function} {what} {type(error).__name__}: {error}".splitlines()[0]
         raise ModelError(f"{one_line(said, LONGEST)}{place}") from error
+
+
+_ALL: tuple[type[Said], ...] = (Copy, Query, Function, Twin)
+
+
+def of(way: Way, folder: Path) -> Said:
+    """Who says it, as a scenarios file declares it.
+
+    Args:
+        folder: of the run.
+    """
+    return next(said for said in _ALL if isinstance(way, said.declared)).of(way, folder)

@@ -57,13 +57,11 @@ class Expectation(ABC):
         counts_records: whether progress is counted in records that the pipeline has read, as how many rows come is not known.
         is_of_integers: whether the ids of records are their keys, so that duplicates can be told while the output grows.
         not_asked: why verifiers that compare rows with others are not asked of the sink; "" where they are.
-        model: that of the rows; None where there is none.
     """
 
     counts_records: bool = False
     is_of_integers: ClassVar[bool] = False
     not_asked: ClassVar[str] = ""
-    model: Model | None = None
 
     @property
     def demands_each(self) -> bool:
@@ -82,8 +80,8 @@ class Expectation(ABC):
     def rows(self, asked: Asked) -> DataFrame | Numbering:
         """Which rows of a topic are expected."""
 
-    def of_table(self, _columns: Columns, _asked: Asked) -> Numbering:
-        """The same of a table that was read; a scenarios file always says it."""
+    def read(self, _columns: Columns, _asked: Asked) -> Numbering:
+        """Which rows of a table are, with the columns with which it was read; a scenarios file always says it."""
         return _OF_NO_TABLE
 
 
@@ -113,7 +111,7 @@ class OfModel(Expectation):
     def rows(self, asked: Asked) -> DataFrame | Numbering:
         return self._numbering(self.model, asked)
 
-    def of_table(self, columns: Columns, asked: Asked) -> Numbering:
+    def read(self, columns: Columns, asked: Asked) -> Numbering:
         return self._numbering(self.model.of_columns(columns), asked)
 
     def _numbering(self, model: Model, asked: Asked) -> Numbering:
@@ -153,7 +151,7 @@ class TheTwin(Expectation):
     def rows(self, _asked: Asked) -> DataFrame | Numbering:
         return _OF_TWIN
 
-    def of_table(self, _columns: Columns, _asked: Asked) -> Numbering:
+    def read(self, _columns: Columns, _asked: Asked) -> Numbering:
         return _OF_TWIN
 
 
@@ -163,10 +161,13 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Expectation:
     Args:
         folder: of the run, where the rows of a twin are.
     """
-    if scenario.by_transactions:
+    if not scenario.pipeline.way.compares_rows:
         return OfTransactions()
     model = models.of_scenario(scenario, folder)
-    return OfIntegers() if model is None else OfModel(model, counts_records=scenario.counts_positions)
+    if model is None:
+        return OfIntegers()
+    is_open = scenario.workload.has_own_loader and not model.said.is_copy  # it asks for rows of records that are not known yet
+    return OfModel(model, counts_records=model.form.last_values or is_open)
 
 
 def copied(source: DataFrame) -> DataFrame:

@@ -195,10 +195,10 @@ def _not_asked(name: str, why: str) -> Finding:
 def _asked_transactions(scenario: Scenario, place: Path) -> Finding:
     rows = scenario.pipeline.rows_per_record
     said = None if rows is None else RowsPerRecord(rows.min, rows.max)
-    return by_transactions(place, said, timers=scenario.pipeline.timers)
+    return accounted(place, said, timers=scenario.pipeline.timers)
 
 
-def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None, *, timers: bool = False) -> Finding:
+def accounted(place: Path, rows_per_record: RowsPerRecord | None = None, *, timers: bool = False) -> Finding:
     """Of the internal topics, as they were landed. No other application writes to a run's topics, and the run is over.
 
     Raises:

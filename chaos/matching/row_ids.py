@@ -163,7 +163,7 @@ def of_sink(
     return number
 
 
-def of_state(demanded: DataFrame, positions: Mapping[int, int], lines: int) -> Numbering:
+def of_last_values(demanded: DataFrame, positions: Mapping[int, int], lines: int) -> Numbering:
     """Of a sink that is a state: a value for each key, whichever partition it is in. What was written before answers nothing.
 
     Args:

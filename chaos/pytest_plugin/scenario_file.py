@@ -189,7 +189,7 @@ def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.Ma
     It grows by more than the time of loading, because what is loaded has to be judged too.
     """
     if config.pluginmanager.hasplugin("timeout"):
-        runs = 3 if scenario.by_twin else 1
+        runs = 1 + scenario.pipeline.way.runs_before
         yield pytest.mark.timeout(runs * (_BESIDES_WORKLOAD_S + 1.5 * lasting(scenario, config).workload.loading_s))
 
 

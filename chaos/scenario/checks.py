@@ -31,7 +31,7 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario import expected, services, topics
+from chaos.scenario import services, topics
 from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.rows import Rows
@@ -169,22 +169,7 @@ def _rows(scenario: Scenario) -> Iterator[Problem]:
 def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
     yield from _placeholders(rows.texts, scenario.topics)
     if rows.SENDS_ITSELF:
-        yield from within((rows.kind,), _unknown_beforehand(scenario))
-
-
-def _unknown_beforehand(scenario: Scenario) -> Iterator[Problem]:
-    """What cannot be asked of records that a loader of the user's own sends."""
-    wanted = scenario.pipeline.expected
-    if not isinstance(wanted, expected.ExpectedRows):
-        return
-    others = "write sql, file, python or generator in place of command"
-    if wanted.same_as is not None:
-        same = "a twin needs the same records, and a loader of your own may send others"
-        yield (), Message("twin-of-own-loader", f"{same}; {others}, or expected: {{sql: SELECT …}}")
-    elif not scenario.pipeline.has_positions:
-        known = "how many rows these records demand is not known, nor with positions: none when all of them are there"
-        text = f"{known}; write group or positions in the pipeline, or {others}"
-        yield (), Message("own-loader-without-positions", text)
+        yield from _at(rows.kind, scenario.pipeline.way.refused_unknown(scenario.pipeline))
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:
@@ -346,7 +331,7 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
     yield from _at(place, _brokers(scenario, targets, system))
     yield from _at(place, _held(scenario, fault.when, targets))
     if scenario.table is not None:
-        yield from _of_table(fault, scenario.table)
+        yield from _of_topics_only(fault, scenario.table)
     yield from _at("target", _workers(getattr(fault, "target", None), system))
     if isinstance(fault, LinkFault):
         yield from _at("link", _client(scenario, fault.link))
@@ -416,7 +401,7 @@ def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[Message]:
         yield from _partition(scenario, target.topic, target.partition)
 
 
-def _of_table(fault: FaultBase, table: TableSink) -> Iterator[Problem]:
+def _of_topics_only(fault: FaultBase, table: TableSink) -> Iterator[Problem]:
     """What only a topic can have."""
     if isinstance(fault, HangingTransaction):
         text = "the sink is a table, and this is about a transaction in a topic; leave it out"
@@ -527,6 +512,4 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 
 def _may_use_transactions(scenario: Scenario) -> bool:
     """Of a pipeline nothing else is known, so it may, unless it says that it does not; of our loader it is known."""
-    workload = scenario.workload
-    of_loaders = workload.has_own_loader or any(one.producer.transaction_records for one in workload.fillings)
-    return scenario.pipeline.transactions or of_loaders
+    return scenario.pipeline.transactions or scenario.workload.may_use_transactions

@@ -36,7 +36,6 @@ from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.install import jars, spark_versions
 from chaos.loader.generators import PLUGINS as _GENERATORS
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import Services
@@ -269,6 +268,11 @@ class Workload(Filling):
         return any(one.rows is not None and one.rows.SENDS_ITSELF for one in self.fillings)
 
     @property
+    def may_use_transactions(self) -> bool:
+        """Whether what fills the topics may write in transactions: of a program of the user's it is not known."""
+        return self.has_own_loader or any(one.producer.transaction_records for one in self.fillings)
+
+    @property
     def total(self) -> int:
         """How many records all topics get."""
         return sum(one.records for one in self.fillings)
@@ -491,20 +495,6 @@ class Scenario(Declared):
         return self.pipeline.sink.table if self.pipeline.sink else None
 
     @property
-    def as_state(self) -> bool:
-        """Whether of each key of the sink the last value counts, and not how it came to that."""
-        return self.pipeline.sink is not None and self.pipeline.sink.form == "state"
-
-    @property
-    def counts_positions(self) -> bool:
-        """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known.
-
-        A query asks for rows of records that are not known before a loader of the user's own has sent them.
-        """
-        asks = isinstance(self.pipeline.expected, ExpectedRows)
-        return self.by_transactions or self.as_state or (asks and self.workload.has_own_loader)
-
-    @property
     def used(self) -> tuple[str, ...]:
         """The topics that a run has: those that are filled, read or written, and those that texts name otherwise."""
         of_rows = (text for one in self.workload.fillings if one.rows for text in one.rows.texts.values())
@@ -577,28 +567,18 @@ class Scenario(Declared):
         return self.pipeline.statements
 
     @property
-    def by_transactions(self) -> bool:
-        """Whether nothing is said of the rows of the sink, and the transactions that wrote them are judged."""
-        return self.pipeline.expected == TRANSACTIONS
-
-    @property
-    def by_twin(self) -> bool:
-        """Whether a run without faults says what is expected; it may have to be made first, by two runs."""
-        expected = self.pipeline.expected
-        return isinstance(expected, ExpectedRows) and expected.same_as is not None
-
-    @property
     def applicable(self) -> tuple[VerifierName, ...]:
         """The verifiers that have something to judge: a loader has no positions, and few programs say what they are told."""
         there = {
-            TRANSACTIONS: self.by_transactions or self.pipeline.rows_per_record is not None,
-            "offsets": self.pipeline.has_positions and not self.by_transactions,
+            TRANSACTIONS: not self.pipeline.way.compares_rows or self.pipeline.rows_per_record is not None,
+            "offsets": self.pipeline.has_positions,
             "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
             PRECEDENCE: self._promises_rows_first,
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
         }
         there |= dict.fromkeys(self._not_of_sink, False)
+        there |= dict.fromkeys(self.pipeline.way.left_out, False)
         views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
         views |= dict.fromkeys(("looks", "reached"), there[PRECEDENCE])
         for name, verifier in _VERIFIERS.things.items():
@@ -609,8 +589,8 @@ class Scenario(Declared):
     @property
     def left_out(self) -> Mapping[str, str]:
         """Verifier -> why it is not asked, also where that follows from the declaration of the pipeline."""
-        if self.by_transactions:
-            return {**self.leave_out, "offsets": "expected: transactions"}
+        if self.pipeline.way.left_out:
+            return {**self.leave_out, **self.pipeline.way.left_out}
         if self._not_of_sink:
             return {**self._not_of_sink, **self.leave_out}
         if self.pipeline.sink is None or self.pipeline.has_positions:
@@ -620,7 +600,7 @@ class Scenario(Declared):
     @property
     def _promises_rows_first(self) -> bool:
         """Whether a group holds the positions of a pipeline whose rows are known, and that promises more than at most once."""
-        with_group = Capability.CONSUMER_GROUP in self.pipeline.capabilities and not self.by_transactions
+        with_group = Capability.CONSUMER_GROUP in self.pipeline.capabilities and self.pipeline.way.compares_rows
         return with_group and self.pipeline.delivery != "at_most_once"
 
     @property

@@ -13,8 +13,8 @@ from chaos.engine.pipelines import topics_of
 from chaos.engine.run_plan import RunPlan
 from chaos.expectation import model as models
 from chaos.expectation.base import nothing, view
-from chaos.expectation.model import ROWS, Model
-from chaos.expectation.said import ABOUT, Query, Twin
+from chaos.expectation.model import Model
+from chaos.expectation.said import ABOUT, ROWS, Query, Twin
 from chaos.expectation.sources import SeveralTopics, fingerprint_of
 from chaos.judging.judge import check, judge
 from chaos.loader import rows

@@ -496,4 +496,4 @@ def test_of_records_that_are_not_known_yet_the_query_alone_is_read(spark, tmp_pa
             with_demand(planned, lambda: spark)
     else:
         assert with_demand(planned, lambda: spark) is planned
-        assert (planned.counts_positions, planned.demanded) == (True, 30)
+        assert (planned.expectation.counts_records, planned.demanded) == (True, 30)

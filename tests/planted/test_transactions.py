@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import by_transactions
+from chaos.judging.judge import accounted
 from tests.planted import histories
 from tests.planted.histories import History, history
 from verifiers.base import Finding, Verdict
@@ -68,7 +68,7 @@ def test_what_a_run_has_landed_is_judged_offline(plant, tmp_path):
     one.go_on(3)
     logs.write(tmp_path / "transactions", one.cluster.logs())
 
-    finding = by_transactions(tmp_path / "transactions")
+    finding = accounted(tmp_path / "transactions")
 
     assert (finding.verifier, finding.verdict) == ("transactions", Verdict.INVALID if plant else Verdict.VALID)
     assert places(finding) == planted
@@ -83,7 +83,7 @@ def test_logs_that_were_landed_before_readers_were_seen_are_read(tmp_path):
 
     assert not list(logs.load(tmp_path).rows("starts"))
     with pytest.raises(InconclusiveError, match="starts is missing, though the logs beside it are there"):
-        by_transactions(tmp_path)  # a run has landed them, so they were lost
+        accounted(tmp_path)  # a run has landed them, so they were lost
 
 
 def test_a_run_may_say_how_many_rows_a_record_makes(tmp_path):
@@ -93,14 +93,14 @@ def test_a_run_may_say_how_many_rows_a_record_makes(tmp_path):
     planted = histories.surplus(one, one.apps[0])
     logs.write(tmp_path, one.cluster.logs())
 
-    assert by_transactions(tmp_path).verdict is Verdict.VALID
-    assert places(by_transactions(tmp_path, ONE_EACH)) == [planted]
+    assert accounted(tmp_path).verdict is Verdict.VALID
+    assert places(accounted(tmp_path, ONE_EACH)) == [planted]
 
 
 def test_logs_that_a_run_has_not_landed(tmp_path):
     """What is missing, and what to do."""
     with pytest.raises(InconclusiveError, match=r"extents is not a Parquet folder .*: land the logs again"):
-        by_transactions(tmp_path)
+        accounted(tmp_path)
 
 
 # where readers began ----------------------------------------------------------------------------------------------------------

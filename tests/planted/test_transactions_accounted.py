@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos.judging.judge import by_transactions
+from chaos.judging.judge import accounted
 from tests.planted import histories
 from tests.planted.histories import OFFSETS, STATES, App, History, Log, history
 from verifiers.base import Finding, Verdict
@@ -191,7 +191,7 @@ def test_a_run_whose_rows_are_in_no_transaction_is_invalid(tmp_path):
         del one.cluster.batches[log]
     logs.write(tmp_path, one.cluster.logs())
 
-    finding = by_transactions(tmp_path)
+    finding = accounted(tmp_path)
 
     assert (finding.verdict, finding.counts["output outside"]) == (Verdict.INVALID, 1)
     assert places(finding) == [("output outside", sink[1], 0)]
@@ -204,8 +204,8 @@ def test_a_run_whose_rows_a_timer_writes_may_say_so(tmp_path):
     histories.standing_still(one, app)
     logs.write(tmp_path, one.cluster.logs())
 
-    assert kinds(by_transactions(tmp_path)) == {"standing still"}
-    assert not kinds(by_transactions(tmp_path, timers=True))
+    assert kinds(accounted(tmp_path)) == {"standing still"}
+    assert not kinds(accounted(tmp_path, timers=True))
 
 
 def test_transactions_of_a_producer_that_no_coordinator_tells_of():

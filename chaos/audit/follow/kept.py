@@ -60,7 +60,7 @@ class Kept:
             told = json.loads(arrays.pop("told").tobytes())
             others = [name for name, value in self._of.items() if told["of"].get(name) != value]
             ids = told.get("ids")
-            follow = None if others or ids is None else of_state(self._asked, told, arrays)
+            follow = None if others or ids is None else restored(self._asked, told, arrays)
         except _BROKEN as error:
             why = f"cannot be read ({type(error).__name__}: {error})"
             raise AuditUsageError(f"--state {self._path}: {why}; name another file, or remove this one") from error
@@ -122,7 +122,7 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
     return told, arrays
 
 
-def of_state(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
+def restored(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
     """What was kept, to go on with; how large the window is, and what is overdue, may be others than they were."""
     found = Follow(replace(asked, begun_within=told["begun_within"]), Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}

@@ -74,17 +74,19 @@ def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = 
     return Narrowed(replace(found, rows=ours, count=counts[0]), theirs, beyond.records, beyond)
 
 
-def by_sums(found: Demanded, sink: DataFrame, *, anywhere: bool, as_state: bool = False, limits: Limits = _DEFAULT) -> Narrowed:
+def by_sums(
+    found: Demanded, sink: DataFrame, *, anywhere: bool, last_values: bool = False, limits: Limits = _DEFAULT
+) -> Narrowed:
     """The rows of keys whose hash has other sums on the two sides; all rows where they are many, or accelerators are off.
 
     Args:
         anywhere: whether it does not matter in which partition a row is.
-        as_state: whether of the sink only the last values count.
+        last_values: whether of the sink only the last values count.
     """
     if are_off():
         return Narrowed(found, sink)
     alike = "key, value" if anywhere else "CAST(partition AS INT), key, value"
-    there = row_ids.last_of_each(sink) if as_state else sink
+    there = row_ids.last_of_each(sink) if last_values else sink
     buckets, ours, theirs = _matched(_sums(found.rows, alike), _sums(there, alike))
     odd = (ours != theirs).any(axis=0)
     rows = int(theirs[0].sum())

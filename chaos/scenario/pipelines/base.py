@@ -12,6 +12,7 @@ from chaos.grammar.units import text_of_setting
 from chaos.install.artifacts import Parts
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import texts
+from chaos.scenario.expected import Way, way_of
 from chaos.scenario.sinks import TableSink
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import of_topics
@@ -72,6 +73,11 @@ class Kind(Declared):
     """Whether it runs in the network of a system in containers, and nowhere else."""
     has_instances: ClassVar[bool] = False
     """Whether a fault can start further instances of it."""
+
+    @property
+    def way(self) -> Way:
+        """How it is said what its sink must hold."""
+        return way_of(getattr(self, "expected", None))
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from chaos.grammar.base import Problem, WrongValueError, shown, within
-from chaos.scenario.expected import Expected, ExpectedRows, HowManyRows
+from chaos.scenario.expected import Expected, HowManyRows
 from chaos.scenario.pipelines.base import Kind, Word
 from chaos.scenario.texts import ProjectPath, Written, not_a_folder
 from chaos.scenario.topics import Reads
@@ -58,8 +58,7 @@ class Program(Kind):
     def missing(self, folder: Path) -> Iterator[Problem]:
         if self.runs_in and not _is_folder(str(folder / self.runs_in)):
             yield ("working_directory",), not_a_folder(self.runs_in, folder)
-        if isinstance(self.expected, ExpectedRows):
-            yield from within(("expected",), self.expected.missing(folder))
+        yield from within(("expected",), self.way.missing(folder))
 
 
 class OnThisMachine(Program):

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from chaos.grammar.base import Location, Message, Problem
+from chaos.grammar.base import Message, Problem
 from chaos.scenario import texts
-from chaos.scenario.expected import ExpectedRows
+from chaos.scenario.expected import missing_rows
 from chaos.scenario.one_of import KindByKey
 from chaos.scenario.texts import Template, Written
 from chaos.scenario.topics import TopicSpecs
@@ -130,10 +130,8 @@ class TableSink(SinkBase):
         return "see logs/table.log"
 
     def problems(self, pipeline: Any) -> Iterator[Problem]:
-        if not isinstance(pipeline.expected, ExpectedRows):
-            place: Location = () if pipeline.expected is None else ("expected",)
-            said = "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"
-            yield place, Message("table-without-expected", said)
+        said = "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"
+        yield from missing_rows(pipeline, "table-without-expected", said)
         if pipeline.positions != "checkpoint":
             why = "no broker tells how far a job that writes a table is, and it must be known"
             yield ("positions",), Message("positions-of-table", f"{why}; leave positions out: it is read from the checkpoint")

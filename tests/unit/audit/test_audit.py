@@ -56,7 +56,7 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
         (replace(LANDED, identity="header:trace"), "--identity header:NAME"),
         (replace(LANDED, model=""), "--model, --expected-sql: transactions"),
         (replace(LANDED, expected="SELECT 1"), "--model --expected-sql:"),
-        (replace(LANDED, as_state=True), "--as-state --expected-sql"),
+        (replace(LANDED, state=True), "--as-state --expected-sql"),
         (
             replace(TOPICS, model="", expected="SELECT 1", identity="header:trace"),
             "--identity header:NAME --expected-sql:",

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.engine import standstill
-from chaos.engine.standstill import Seen, of_table, of_topic
+from chaos.engine.standstill import Seen, of_topic, why_in_table
 from chaos.subject.base import Topic, Topics
 from tests.unit.engine.played import FakeEnds, named_plan
 from tests.unit.wording import keep
@@ -55,7 +55,7 @@ def test_positions_and_output_of_two_pipelines(output, read, elsewhere):
 )
 def test_of_a_table_only_the_checkpoint_tells(written, read, names):
     """It is read when the pipeline has ended."""
-    said = keep(of_table("orders-7", "/run/large", written, read))
+    said = keep(why_in_table("orders-7", "/run/large", written, read))
 
     assert all(name in said for name in names.split())
 

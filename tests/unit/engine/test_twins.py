@@ -57,10 +57,12 @@ def run_plan(folder: Path, topics: dict[str, Any] | None = None, **pipeline: obj
 
 def test_who_needs_a_twin(tmp_path: Path) -> None:
     """Only who says so."""
-    assert run_plan(tmp_path).scenario.by_twin
-    assert not run_plan(tmp_path, expected="source").scenario.by_twin
-    assert not run_plan(tmp_path, expected={"sql": "SELECT key, value FROM orders"}).scenario.by_twin
-    assert not Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}}).by_twin
+    others = ({"expected": "source"}, {"expected": {"sql": "SELECT key, value FROM orders"}})
+    alone = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}})
+
+    assert run_plan(tmp_path).scenario.pipeline.way.runs_before == 2
+    assert [run_plan(tmp_path, **one).scenario.pipeline.way.runs_before for one in others] == [0, 0]
+    assert alone.pipeline.way.runs_before == 0
 
 
 def test_what_makes_another_twin(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_what_a_run_without_faults_is(made: Callable[[Played], None]) -> None:
         made(watched)
 
     (twin,) = seen
-    assert (type(twin.expectation), twin.counts_positions, twin.schedule.steps, twin.scenario.expect) == (
+    assert (type(twin.expectation), twin.expectation.counts_records, twin.schedule.steps, twin.scenario.expect) == (
         TheTwin,
         True,
         (),

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import by_transactions
+from chaos.judging.judge import accounted
 from verifiers.transactions import logs
 
 
@@ -14,8 +14,8 @@ def test_a_part_of_the_logs_that_was_lost(tmp_path, lost):
     """Also one that tells what the proxies have seen: without it a run would look like one that nobody listened to."""
     rows = {"extents": (logs.Extent(logs.STATES, 0, 0, 0, 0),)}
     logs.write(tmp_path, logs.Logs.of(**{name: logs.table(name, rows.get(name, ())) for name in logs.SCHEMAS}))
-    by_transactions(tmp_path)
+    accounted(tmp_path)
     shutil.rmtree(tmp_path / lost)
 
     with pytest.raises(InconclusiveError, match=f"{lost} is "):
-        by_transactions(tmp_path)
+        accounted(tmp_path)

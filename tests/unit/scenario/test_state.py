@@ -2,6 +2,8 @@
 
 import pytest
 
+from chaos.expectation import forms
+from chaos.expectation.forms import Log, State
 from chaos.scenario import sinks
 from chaos.scenario.model import Scenario
 from tests.unit.scenario.declared import errors_of, loaded
@@ -28,7 +30,7 @@ def test_a_state_may_be_compacted() -> None:
     log = scenario(sink="{topic: totals}")
     state, compacted = scenario(), scenario(policy="compact")
 
-    assert (log.as_state, state.as_state, compacted.as_state) == (False, True, True)
+    assert [type(forms.of_scenario(one)) for one in (log, state, compacted)] == [Log, State, State]
     assert state.verify == log.verify
     assert set(log.verify) - set(compacted.verify) == {"atomicity", "stability"}
     assert compacted.left_out["stability"] == sinks.OF_COMPACTED

@@ -7,6 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from chaos.common.errors import ScenarioError
+from chaos.expectation import ways
 from chaos.scenario.model import Scenario, Workload
 from tests.unit.scenario.declared import STOCK, errors_of, loaded, read
 from tests.unit.wording import mistakes_in
@@ -145,8 +146,8 @@ def test_what_cannot_be_asked_of_rows_that_are_not_known_beforehand() -> None:
 
     query = text.replace("{asked}", "{sql: 'SELECT key, value FROM datasource'}")
 
-    assert not loaded(text.replace("{asked}", "source")).scenarios[0].counts_positions
-    assert loaded(query).scenarios[0].counts_positions
+    assert not ways.of_scenario(loaded(text.replace("{asked}", "source")).scenarios[0]).counts_records
+    assert ways.of_scenario(loaded(query).scenarios[0]).counts_records
     assert errors_of(text.replace("{asked}", "{same_as: fault_free}")) == [("6:45", "twin-of-own-loader")]
     command = "{kind: command, reads: [datasource], sink: {topic: datasink}, run: [a], positions: none, expected: {asked}}"
     (unknown,) = errors_of(query.replace(STOCK[:-1], command[: command.index(", expected")]))
