@@ -43,7 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from chaos.common.errors import ProcessEndedError
 
-FORMAT: Literal[3] = 3
+FORMAT: Literal[4] = 4
 """The format of a run directory, its history and its reports. Raise it when something written there changes its meaning."""
 LOADER = "loader"
 PIPELINE = "pipeline"

@@ -68,7 +68,7 @@ class FindingsFile(BaseModel):
     """What ``findings.json`` holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    version: Literal[3] = FORMAT
+    version: Literal[4] = FORMAT
     findings: tuple[NamedFinding, ...]
 
 

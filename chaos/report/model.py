@@ -101,7 +101,7 @@ class Report(Record):
         output: the log that the expectations are about; "" where none was judged.
     """
 
-    version: Literal[3] = FORMAT
+    version: Literal[4] = FORMAT
     scenario: str
     title: str
     tags: tuple[str, ...]

@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from chaos.engine.expected import with_demand
+from chaos.engine.phases import RunPlan
 from chaos.expectation import ways
 from chaos.expectation.base import view
 from chaos.expectation.forms import State
@@ -12,8 +14,13 @@ from chaos.expectation.model import Model
 from chaos.expectation.said import Function, Query
 from chaos.expectation.ways import OfEachRecord, OfModel
 from chaos.judging.judge import check
+from chaos.loader.declaration import FillSource
 from chaos.matching import row_ids
 from chaos.matching.fast import PLAIN
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from chaos.subject.base import Topics
+from tests import deployed
 from tests.planted.log import in_words, table
 from verifiers import evidence
 from verifiers.base import Bounds, Evidence
@@ -255,3 +262,22 @@ def test_a_value_that_cannot_be_computed_is_told_as_ever(found_by):
 
     assert found[0] == found[1]
     assert "CAST_INVALID_INPUT" in found[0]["values"].note
+
+
+def planned(folder, sql):
+    """A run of 60 integers, whose pipeline says so what it makes of them."""
+    pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["numbers", "others"], "sink": {"topic": "made"}}
+    declared = {"name": "a", "title": "A", "pipeline": pipeline | {"expected": {"sql": sql}}, "workload": {"records": RECORDS}}
+    scenario = Scenario.model_validate(declared | {"topics": {"numbers": {}, "others": {}, "made": {}}})
+    topics, subject = Topics("numbers-1", "made-1", PARTITIONS), deployed.command(("a",), "g")
+    return RunPlan(scenario, plan(scenario, 1), folder, topics, FillSource(RECORDS, 10.0), subject, "app")
+
+
+@pytest.mark.parametrize(("said", "is_by_keys", "rows"), [(SQUARE, True, RECORDS), (NOT_EACH["a filter"], False, RECORDS - 3)])
+def test_a_run_knows_it_before_anything_is_sent(spark, tmp_path, said, is_by_keys, rows):
+    """Then rows are told to be there twice while they come, and are as many as the records; of a filter Spark counts them."""
+    run = with_demand(planned(tmp_path, said), lambda: spark)
+
+    assert (run.expectation.is_of_integers, run.expectation.demands_each, run.demanded) == (is_by_keys, is_by_keys, rows)
+    again = ways.of_scenario(run.scenario).recognised(spark, run.scenario.pipeline.reads)
+    assert type(again) is (OfEachRecord if is_by_keys else OfModel)  # who judges the run knows it by the scenario alone

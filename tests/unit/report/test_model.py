@@ -31,7 +31,7 @@ def test_a_report_survives_the_way_through_a_file(run: Fabricated) -> None:
     assert isinstance(again.findings[0].verdict, Verdict)
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"version": 4}, {"newer": 1}, {"verdict": "FINE"}, {"verdict": 1}])
+@pytest.mark.parametrize("change", [{"version": 3}, {"version": 5}, {"newer": 1}, {"verdict": "FINE"}, {"verdict": 1}])
 def test_a_report_that_says_something_unknown_is_refused(run: Fabricated, change: dict[str, object]) -> None:
     """A file of another version must not be read as something it does not say."""
     with pytest.raises(ValidationError, match=next(iter(change))):
@@ -67,7 +67,7 @@ def test_verdicts_are_written_by_name(run: Fabricated) -> None:
     """A number would mean something else on the day a verdict is added."""
     written = json.loads(run.control().model_dump_json())
 
-    assert (written["version"], written["verdict"], written["expect"]) == (3, "VALID", {"duplicates": "INVALID"})
+    assert (written["version"], written["verdict"], written["expect"]) == (4, "VALID", {"duplicates": "INVALID"})
     assert [finding["verdict"] for finding in written["findings"]] == ["INVALID", "VALID"]
 
 
