@@ -5,6 +5,9 @@ That finds the same where two things are so, which are looked at; else the defin
     what is demanded   id ``i`` once, in partition ``i mod P``, and ids rise with their places there. A loader may have written
                        a record twice, or in another order.
     what is there      each row is demanded, with its value and in its partition. It may be there too often, or too late.
+
+How late a row is, is counted in records here and in offsets there. They differ where markers of a loader's transactions are
+between its records.
 """
 
 from collections.abc import Callable
