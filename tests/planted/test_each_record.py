@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from chaos.engine.expected import with_demand
-from chaos.engine.phases import RunPlan
+from chaos.engine.run_plan import RunPlan
 from chaos.expectation import ways
 from chaos.expectation.base import view
 from chaos.expectation.forms import State
