@@ -15,12 +15,12 @@ from guarantee_cells import Cell, Latency, latency, rate
 
 from chaos.cluster.system import System
 from chaos.common.clock import monotonic_s, pause, wait_until
+from chaos.contract.base import Topic, Topics
 from chaos.engine.pipelines import endpoints, pipeline_of
 from chaos.loader.plain import due
 from chaos.runtime.base import Process, ProcessSpec
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import SparkSubmitPipeline
-from chaos.subject.base import Topic, Topics
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE_PARTITIONS = 9  # as many as there may be workers

@@ -36,18 +36,18 @@ def state(**line: Any) -> None:
 class _Pending:
     """What was counted since the last line of one kind."""
 
-    said_s: float = float("-inf")
+    reported_s: float = float("-inf")
     times: int = 0
     records: int = 0
     last: dict[str, Any] = field(default_factory=dict)
 
     @property
     def due(self) -> bool:
-        return monotonic_s() - self.said_s >= _EVERY_S
+        return monotonic_s() - self.reported_s >= _EVERY_S
 
     def say(self, event: str, worker: int) -> None:
         say(event, worker=worker, times=self.times, records=self.records, **self.last)
-        self.said_s, self.times, self.records, self.last = monotonic_s(), 0, 0, {}
+        self.reported_s, self.times, self.records, self.last = monotonic_s(), 0, 0, {}
 
 
 class ThrottledEvents:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 
-from verifiers.details import Detail, Said
+from verifiers.details import Detail, Wording
 
 ANY_LOG = frozenset({"source", "sink"})
 NO_VIEW: frozenset[str] = frozenset()
@@ -160,7 +160,7 @@ class Example:
     offset: int | None
     id: int | str | None
     timestamp_ms: int | None
-    detail: Said
+    detail: Wording
     since_ms: int | None = None
     place: str = ""
     topic: str = ""
@@ -199,7 +199,7 @@ class Finding:
     checked: int
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
-    note: Said = ""
+    note: Wording = ""
     asked: bool = True
 
     def to_json(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Producer:
 
 Fact = Union[Record, Partition, Place, Key, Producer, "Detail", int, float, str]
 Facts = Fact | tuple[Fact, ...]
-Said = Union["Detail", str]
+Wording = Union["Detail", str]
 """A template with its facts, or plain words without any."""
 
 
@@ -138,7 +138,7 @@ class Detail:
         return replace(self, facts=facts)
 
 
-def joined(parts: Iterable[Said], by: str = "; ") -> Said:
+def joined(parts: Iterable[Wording], by: str = "; ") -> Wording:
     """What is said of these, one after the other; what is empty is left out."""
     told = [part for part in parts if part]
     if not any(isinstance(part, Detail) for part in told):
@@ -147,7 +147,7 @@ def joined(parts: Iterable[Said], by: str = "; ") -> Said:
     return told[0] if len(told) == 1 else Detail(by.join(f"{{{name}}}" for name in facts), facts)
 
 
-def replaced(said: Said, kind: type[R], by: Callable[[R], R]) -> Said:
+def replaced(said: Wording, kind: type[R], by: Callable[[R], R]) -> Wording:
     """`Detail.replaced`; plain words stay."""
     return said.replaced(kind, by) if isinstance(said, Detail) else said
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import Bounds, Evidence, Example, Finding, Verdict
-from verifiers.details import Detail, Partition, Said, joined
+from verifiers.details import Detail, Partition, Wording, joined
 
 EXAMPLES = 32
 _CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ matches before a last line break, which the cast would trim
@@ -48,12 +48,12 @@ def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offse
     return wrong.orderBy(*by).limit(EXAMPLES).collect() if count else ()
 
 
-def example(anomaly: str, row: Row, detail: Said, since_ms: int | None = None) -> Example:
+def example(anomaly: str, row: Row, detail: Wording, since_ms: int | None = None) -> Example:
     """An observed record that went wrong."""
     return Example(anomaly, row["partition"], row["offset"], row["id"], row["timestamp_ms"], detail, since_ms)
 
 
-def rule(evidence: Evidence, count: int, checked: int, undecided: Said = "") -> tuple[Verdict, Said]:
+def rule(evidence: Evidence, count: int, checked: int, undecided: Wording = "") -> tuple[Verdict, Wording]:
     """The verdict, and every reason for UNKNOWN (also beside INVALID).
 
     Args:
@@ -80,7 +80,7 @@ def hidden(evidence: Evidence) -> str:
     return f"partition IN ({', '.join(map(str, behind))})" if behind else "false"
 
 
-def open_transaction(bounds: Mapping[int, Bounds]) -> Said:
+def open_transaction(bounds: Mapping[int, Bounds]) -> Wording:
     """Which partitions were not read to their ends; empty when all were.
 
     A read_committed reader ends at the LSO: what is committed above an open transaction is hidden from it (KAFKA-10167).

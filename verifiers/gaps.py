@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from verifiers import arrow
 from verifiers.base import ANY_LOG, NO_PLACE, NO_VIEW, Evidence, Example, Finding
-from verifiers.details import Detail, Facts, Partition, Place, Said, joined
+from verifiers.details import Detail, Facts, Partition, Place, Wording, joined
 from verifiers.findings import by_partition, decoded, first, hidden, kinds, rule
 
 KINDS = ("lost", "pending", "recovered", "absent")
@@ -97,7 +97,7 @@ def _passed(evidence: Evidence, missing: Sequence[Row]) -> Mapping[tuple[int, in
     return {(row["partition"], row["input"]): row["at_ms"] for row in rows}
 
 
-def _ranges(judged: DataFrame) -> Said:
+def _ranges(judged: DataFrame) -> Wording:
     """``lost: source partition 0 has 32 between offsets 8 and 210; …``, by their inputs; empty where no place is known."""
     places = judged.where("kind = 'lost' AND position >= 0").groupBy("partition")
     rows = places.agg(F.count("*").alias("lost"), F.min("position").alias("low"), F.max("position").alias("high")).collect()
@@ -118,7 +118,7 @@ def _example(row: Row, passed_ms: int | None) -> Example:
     input_ = Place(row["position"], Partition(row["partition"], "source"))
     then = "" if passed_ms is None else "; a position past it was committed then"
     place = Detail(f"its input is at {{input}}{then}", {"input": input_})
-    without: Mapping[int | None, Said] = {
+    without: Mapping[int | None, Wording] = {
         None: "its write was acknowledged",
         NO_PLACE: "no one record of the source demands it, but all together",
     }

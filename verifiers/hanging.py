@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pyspark.sql import Row
 
 from verifiers.base import ANY_LOG, Evidence, Example, Finding
-from verifiers.details import Detail, Facts, Partition, Place, Said, joined
+from verifiers.details import Detail, Facts, Partition, Place, Wording, joined
 from verifiers.findings import EXAMPLES, absent, rule
 
 _ENDED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -68,7 +68,7 @@ def _kind(row: Row) -> str:
     return "hanging" if _open_ms(row) > row["timeout_ms"] else "young"
 
 
-def _undecided(found: Sequence[Row]) -> Said:
+def _undecided(found: Sequence[Row]) -> Wording:
     """Why what is open may still end, by the first of each kind."""
     reasons = {"ongoing": "still ongoing at the coordinator", "young": "not open for longer than the timeout"}
     firsts = {kind: [row for row in found if _kind(row) == kind] for kind in reasons}

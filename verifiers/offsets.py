@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import NO_PLACE, NO_VIEW, Evidence, Example, Finding
-from verifiers.details import Detail, Facts, Partition, Place, Said
+from verifiers.details import Detail, Facts, Partition, Place, Wording
 from verifiers.findings import absent, by_partition, decoded, first, hidden, kinds, rule
 
 _KINDS = ("behind", "ahead")
@@ -75,7 +75,7 @@ def _example(row: Row, evidence: Evidence) -> Example:
     position = evidence.positions.get(row["partition"], 0)
     home = row["partition"]
     facts: Mapping[str, Facts] = {"input": Place(row["position"], Partition(home, "source")), "position": position}
-    detail: Said = Detail("its input is at {input}, the position is {position}", facts)
+    detail: Wording = Detail("its input is at {input}, the position is {position}", facts)
     if row["position"] == NO_PLACE:
         home, detail = NO_PLACE, "the source as a whole demands it, and the positions are at its end"
     if row["place"] is None:

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, Row
 
 from verifiers import arrow, disorder
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding, Verdict
-from verifiers.details import Detail, Facts, Partition, Record, Said, joined
+from verifiers.details import Detail, Facts, Partition, Record, Wording, joined
 from verifiers.disorder import Disorder, Misplaced, Total
 from verifiers.findings import EXAMPLES, at, decoded, example, rule
 
@@ -124,7 +124,7 @@ def _looked_up(sides: Sequence[Evidence], misplaced: Sequence[Misplaced], lines:
     ]
 
 
-def _by_partition(totals: Sequence[Total]) -> Said:
+def _by_partition(totals: Sequence[Total]) -> Wording:
     """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty when there are none."""
     told = tuple(
         Detail(

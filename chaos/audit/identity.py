@@ -10,7 +10,7 @@ the k-th of records that are alike answers the k-th.
 
 The order of records is that of their places in the source. Ids tell these only where id ``i`` is in the partition of line
 ``i mod P``, alone there, and ids rise in each partition. Numbers that were dealt to partitions otherwise, that recur, or that
-do not rise are treated as any other keys (`Asked.otherwise`).
+do not rise are treated as any other keys (`Prepared.otherwise`).
 
 Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
 of the sink whose key the source does not have is in line P, numbered by where its key is there first.
@@ -38,7 +38,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos.audit import expired
 from chaos.audit.expired import Compared
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
-from chaos.common import own_code
+from chaos.common import user_code
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.expectation import expressions
 from chaos.judging import spark_session
@@ -66,7 +66,7 @@ Model = Callable[[Column], Column]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Prepared:
     """What the verifiers are asked, and how its ids are named for people.
 
     Attributes:
@@ -82,7 +82,7 @@ class Asked:
         alike: how many rows beyond the evidence are demanded as often as they are there, where their order is not asked.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         compared: which rows and records are in the evidence where a log begins above 0; None where that was not asked.
-        by_model: whether it is of rows that a query demands (`chaos.audit.expected`): the verifiers are asked directly.
+        by_model: whether it is of rows that a query demands (`chaos.audit.query`): the verifiers are asked directly.
         otherwise: the same question by any keys, for a source whose ids are not places; None where it is that already.
     """
 
@@ -98,7 +98,7 @@ class Asked:
     undecided: int = 0
     compared: Compared | None = None
     by_model: bool = False
-    otherwise: "Callable[[], Asked] | None" = None
+    otherwise: "Callable[[], Prepared] | None" = None
 
     @property
     def proved(self) -> int:
@@ -146,13 +146,13 @@ def _called(name: str, function: Callable[[Column], object], value: Column) -> C
 def _told(name: str, what: str) -> Iterator[None]:
     """Whatever the user's own code does in place of returning, in a line. It may raise anything, and end the process."""
     try:
-        with own_code.confined():
+        with user_code.confined():
             yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         said = f"exit({error.code!r}) was called" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
-        said = str(error) if isinstance(error, own_code.OverdueError) else said
+        said = str(error) if isinstance(error, user_code.OverdueError) else said
         raise AuditUsageError(f"--model {name}: {what}: {one_line(said)}{_place(error)}; mend the model") from error
 
 
@@ -191,13 +191,13 @@ def require_known(spark: SparkSession, identity: str, demanded: Model, *, header
         raise AuditUsageError(f"--identity {identity}: {wrong} The columns are {', '.join(columns)}.")
 
 
-def dense(logs: Logs, demanded: Model) -> Asked:
+def dense(logs: Logs, demanded: Model) -> Prepared:
     rows = decoded(logs.source)
     bounds = _whole(logs.fixed.sink, _partitions(logs))
     expected = rows.select("id", "partition", *_demand(demanded))
     evidence = Evidence("sink", expected, logs.sink, bounds, _positions(logs))
     otherwise = partial(by_key, logs, demanded)
-    return Asked(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
+    return Prepared(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
 
 
 def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
@@ -227,7 +227,7 @@ def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence
     return not falls.take(1) and not rows.groupBy("id").count().where("count > 1").take(1)
 
 
-def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limits = _DEFAULT) -> Asked:
+def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limits = _DEFAULT) -> Prepared:
     """By any keys, or the header that was landed as the key; keys may recur. Rows and records of doubtful keys are joined.
 
     Args:
@@ -242,14 +242,14 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
     return replace(asked, compared=compared, unordered=compared.with_unordered(asked.unordered, logs.sink.sparkSession))
 
 
-def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Asked:
+def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Prepared:
     wanted = _wanted(logs.source, demanded)
     copied = None if anywhere else alignment.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):
         evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
-        return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
+        return Prepared(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
     narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
-    are_few = logs.records <= _DEFAULT.few_rows
+    are_few = logs.records <= _DEFAULT.small_rows
     return narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
 
 
@@ -258,7 +258,7 @@ def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
     return source.withColumn("value", demanded(F.col("value")).cast("string"))
 
 
-def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Asked | None:
+def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Prepared | None:
     """What the records and rows of doubtful keys are asked; None where they are many of the log, and not few."""
     most = alignment.worth_asking(copied, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
@@ -266,8 +266,8 @@ def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> As
     of_keys = partial(alignment.of_doubtful_keys, copied=copied)
     doubtful = (_wanted(of_keys(logs.source), demanded), of_keys(logs.sink))
     with ThreadPoolExecutor(len(doubtful)) as pool:
-        ours, theirs = pool.map(arrow.table, (side.limit(limits.few_rows + 1) for side in doubtful))
-    if max(len(ours), len(theirs)) <= limits.few_rows:
+        ours, theirs = pool.map(arrow.table, (side.limit(limits.small_rows + 1) for side in doubtful))
+    if max(len(ours), len(theirs)) <= limits.small_rows:
         return _found_here(logs, ours, theirs, copied.aligned.without(*longs(theirs, *_PLACE)))
     source, sink = (_held(side.limit(most + 1)) for side in doubtful)
     if max(source.count(), sink.count()) > most:
@@ -276,13 +276,13 @@ def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> As
     return replace(asked, beyond=copied.aligned.without(*longs(arrow.table(sink.select(*_PLACE)), *_PLACE)))
 
 
-def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> Asked:
+def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> Prepared:
     """What so few records and rows are asked."""
     lines, positions = _partitions(logs) + 1, _positions(logs)
     found = small.find(wanted, sink, lines, positions)
     spark = spark_session.beside(logs.source.sparkSession)
     expected, observed = arrow.frame(spark, found.expected), arrow.frame(spark, found.observed)
-    return Asked(
+    return Prepared(
         Evidence("sink", expected, observed, _whole(logs.fixed.sink, lines), positions),
         unique=True,
         unnamed=expected.limit(0),
@@ -298,7 +298,7 @@ def _held(rows: DataFrame) -> DataFrame:
     return rows.coalesce(1).localCheckpoint()
 
 
-def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool, are_few: bool) -> Asked:
+def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool, are_few: bool) -> Prepared:
     """What these records and these rows of the sink are asked; all that there are of each key.
 
     Args:
@@ -324,7 +324,7 @@ def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool,
     evidence = Evidence("sink", expected, observed, bounds, positions, anywhere=anywhere)
     names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
 
-    return Asked(
+    return Prepared(
         evidence,
         unique=True,
         unnamed=demanded.where("key IS NULL"),
@@ -354,7 +354,7 @@ def _keys(names: DataFrame, asked: AbstractSet[int]) -> dict[int, str]:
 # what can be asked --------------------------------------------------------------------------------------------------------
 
 
-def require_identified(asked: Asked) -> None:
+def require_identified(asked: Prepared) -> None:
     """Raise InconclusiveError where a record of the source cannot be identified."""
     lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
     if lost:

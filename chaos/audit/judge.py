@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, Row
 
 from chaos.audit import expired
 from chaos.audit.expired import Compared
-from chaos.audit.identity import Asked, dealt_in_turn, require_identified
+from chaos.audit.identity import Prepared, dealt_in_turn, require_identified
 from chaos.audit.logs import OWN, Fixed, Logs
 from chaos.matching import row_ids
 from verifiers import arrow, ordering
@@ -57,7 +57,7 @@ _DEFAULT = Limits()
 _MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
 
 
-def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding, ...]:
+def judge(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Finding, ...]:
     """All findings.
 
     Raises:
@@ -73,10 +73,10 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     found = tuple(limited(one, logs, asked.undecided, asked.compared) for one in found)
-    return _with_keys([_of_own_keys(one, found, logs, asked) for one in found], asked)
+    return _with_keys([_name_keys(one, found, logs, asked) for one in found], asked)
 
 
-def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Finding, ...]]:
+def _verified(logs: Logs, asked: Prepared, limits: Limits) -> tuple[Prepared, tuple[Finding, ...]]:
     """What was asked in the end, by any keys where ids turned out to say nothing; and what the verifiers say."""
     if asked.copied:
         return asked, islands.sound(asked.evidence, asked.copied)
@@ -92,7 +92,7 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     return asked, found
 
 
-def _of_model(logs: Logs, asked: Asked) -> tuple[Finding, ...]:
+def _of_model(logs: Logs, asked: Prepared) -> tuple[Finding, ...]:
     """What the verifiers say of rows that a query demands; of their order nothing, where that is not known."""
     evidence, proved = asked.evidence, asked.proved
     if asked.copied:
@@ -105,7 +105,7 @@ def _of_model(logs: Logs, asked: Asked) -> tuple[Finding, ...]:
     return Duplicates().check(evidence, proved), Gaps().check(evidence, proved), order, Values().check(evidence, proved)
 
 
-def _order(asked: Asked, beyond: Runs, logs: Logs) -> Finding:
+def _order(asked: Prepared, beyond: Runs, logs: Logs) -> Finding:
     """Of the evidence, and of the rows beyond it; where rows are out of place, of those whose order can be told."""
     evidence, lines = asked.evidence, len(asked.evidence.bounds)
     with_place = decoded(evidence.observed).where(f"id % {lines} < {lines - 1}")  # the last line is that of other keys
@@ -120,7 +120,7 @@ def _order(asked: Asked, beyond: Runs, logs: Logs) -> Finding:
 
 
 def _ids_are_places(
-    logs: Logs, asked: Asked, sides: tuple[Groups | None, Groups | None], found: Sequence[Finding], limits: Limits
+    logs: Logs, asked: Prepared, sides: tuple[Groups | None, Groups | None], found: Sequence[Finding], limits: Limits
 ) -> bool:
     """Whether what the ids say is right: they are dealt out in turn, and none recurs, or did before compaction."""
     may_have_recurred = bool(logs.fixed.compacted) and not _certain(found, *sides)
@@ -134,7 +134,7 @@ def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups
     return int(expected["records"].sum()) == int(observed["records"].sum())
 
 
-def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
+def _of_certain_order(finding: Finding, asked: Prepared) -> Finding:
     """Where rows are late: the order of those whose order can be told. Where none is late, nothing is uncertain."""
     if asked.unordered is None or asked.beyond is not None or finding.verifier != "ordering" or not finding.count:
         return finding
@@ -284,7 +284,7 @@ def _expired(log: str, fixed: Fixed, what: str) -> str:
     return f"the {log} begins at offset {low} of {partition}{more}: {what}"
 
 
-def _of_own_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Asked) -> Finding:
+def _name_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Prepared) -> Finding:
     """The finding of `values`, UNKNOWN where all is right but the keys, and something else identifies records.
 
     A model says the value of a row, and not its key: a pipeline may give its rows other keys.
@@ -338,7 +338,7 @@ def _of_topic(fixed: Fixed, side: str, found: Partition) -> Partition:
 # keys ----------------------------------------------------------------------------------------------------------------------
 
 
-def _with_keys(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:
+def _with_keys(findings: Sequence[Finding], asked: Prepared) -> tuple[Finding, ...]:
     """The findings with the keys of the logs in place of ids that were made here, also in details that name other records."""
     if asked.keys is None:
         return tuple(findings)

@@ -29,8 +29,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.cluster.topics import cleanup_policy, log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
+from chaos.contract.clients import for_spark, known
 from chaos.judging import landing
-from chaos.subject.clients import for_spark, known
 from verifiers import evidence
 from verifiers.base import Bounds
 

@@ -14,9 +14,9 @@ from chaos.audit import folders
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.command import Audit, Echo
-from chaos.audit.few_records import FewRecords
 from chaos.audit.judge import judge
 from chaos.audit.logs import ASK_S, AuditUsageError, Fixed, Topics
+from chaos.audit.small_logs import SmallLogs
 from chaos.audit.where import Where, check_routing
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
@@ -118,11 +118,11 @@ class OfTopics:
         """What is asked of the logs. Dense keys are told by their partitions, so by any routing they are keys like others."""
         anywhere = self.routing == "any"
         if self.expected:
-            from chaos.audit import expected  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
+            from chaos.audit import query  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
 
-            query = expected.model(self.expected, self.identity, state=self.state)
-            known = partial(expected.require_known, asked=query, topics=self.source)
-            return Question(known, partial(expected.by_model, asked=query, anywhere=anywhere))
+            demanded = query.model(self.expected, self.identity, state=self.state)
+            known = partial(query.require_known, asked=demanded, topics=self.source)
+            return Question(known, partial(query.by_model, asked=demanded, anywhere=anywhere))
         model = audit_identity.model(self.model)
         headers = not self.where.landed
         known = partial(audit_identity.require_known, identity=self.identity, demanded=model, headers=headers)
@@ -141,7 +141,7 @@ class Question:
     """
 
     require_known: Callable[[SparkSession], None]
-    ask: Callable[[audit_logs.Logs], audit_identity.Asked]
+    ask: Callable[[audit_logs.Logs], audit_identity.Prepared]
 
 
 def require_identity(identity: str) -> None:
@@ -178,7 +178,7 @@ def _landing(asked: OfTopics, topics: Topics | None, fixed: Fixed | None, folder
         return
     few = spark_session.is_small(fixed.records, asked.master)
     if few and not asked.where.landing and not topics.exact and topics.identity == audit_identity.KEY:
-        with FewRecords(topics, fixed, Path(folder)) as landing:
+        with SmallLogs(topics, fixed, Path(folder)) as landing:
             yield lambda _spark: landing.landed()
     else:
         yield lambda spark: audit_logs.land(spark, topics, fixed, folder)

@@ -119,7 +119,7 @@ def _landed(topics: Topics, landing: str, *, with_sources: bool) -> Logs:
     place = Path(landing)
     if landing and any((place / name).exists() for name in logs.SCHEMAS):
         raise AuditUsageError(f"--landing {landing}: logs are there already: name another, or audit them with --landed")
-    asked = transaction_logs.Asked(topics.bootstrap, (topics.group,), topics.librdkafka, topics.sinks, with_sources)
+    asked = transaction_logs.LandingRequest(topics.bootstrap, (topics.group,), topics.librdkafka, topics.sinks, with_sources)
     found = transaction_logs.land(asked)
     if landing:
         try:

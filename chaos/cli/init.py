@@ -20,12 +20,12 @@ from chaos.cli import init_text
 from chaos.cli.init_text import COMMAND, SPARK_SUBMIT, Declaration
 from chaos.common.errors import ChaosError, ScenarioError
 from chaos.common.files import write_atomically
+from chaos.contract.placeholders import check, names_in
 from chaos.grammar.base import did_you_mean
 from chaos.install.artifacts import Echo
 from chaos.scenario.load import load_text
 from chaos.scenario.pipelines import CommandPipeline, SparkSubmitPipeline
 from chaos.scenario.pipelines.spark_submit import OF_NAMES
-from chaos.subject.placeholders import check, names_in
 
 NAME = "scenarios.yaml"
 KINDS = (SPARK_SUBMIT, COMMAND)

@@ -346,7 +346,7 @@ def follow(  # noqa: PLR0913
     """Judge the topics of a live pipeline as they grow."""
     from chaos.audit import command  # noqa: PLC0415
     from chaos.audit.follow.command import OfFollowing  # noqa: PLC0415
-    from chaos.audit.follow.plan import Following  # noqa: PLC0415
+    from chaos.audit.follow.options import Following  # noqa: PLC0415
     from chaos.audit.where import Where  # noqa: PLC0415
 
     options = Following(overdue, every, lasts, window, begin, metrics, metrics_file, state, settle)

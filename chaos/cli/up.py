@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.cluster import addresses
-from chaos.cluster.system import Place, System, of_our_own
+from chaos.cluster.system import Place, System, managed_system
 from chaos.common import clock, files, signals, warden
 from chaos.install import artifacts, cache, jars, kafka_versions, preflight
 from chaos.install.artifacts import Echo
@@ -60,7 +60,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     kafka = kafka_versions.ensure(jars.kafka_version(), parts, echo)
     runtime = LocalRuntime(sessions)
     place = Place(runtime, parts, addresses.from_environment(), folder)
-    system = of_our_own(place, kafka, brokers=size.brokers, workers=size.workers, config={}, is_outside=True)
+    system = managed_system(place, kafka, brokers=size.brokers, workers=size.workers, config={}, is_outside=True)
     try:
         system.start(echo)
         _tell(system, echo)

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from chaos.subject import clients
+from chaos.contract import clients
 
 _REPARTITION, _CHANGELOG = "-repartition", "-changelog"
 _NOT_DESCRIBED = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION)
@@ -25,7 +25,7 @@ def positions(observer: Consumer, topics: Mapping[str, int], within_s: float) ->
     process with a segmentation fault while the coordinator moves (librdkafka #5040, seen with 2.16.0).
 
     Args:
-        observer: of the group (`chaos.subject.clients.observer`); it is closed.
+        observer: of the group (`chaos.contract.clients.observer`); it is closed.
         topics: name -> number of partitions.
 
     Raises:

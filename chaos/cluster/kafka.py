@@ -35,7 +35,7 @@ from chaos.cluster.committed import Commit, Reached
 from chaos.cluster.topics import LATEST, list_offsets, log_ends, topic_ids
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, ForeignNameError, InconclusiveError, InjectionError
-from chaos.subject import clients
+from chaos.contract import clients
 from verifiers.base import Bounds
 
 T = TypeVar("T")

@@ -265,13 +265,13 @@ def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
     Raises:
         ValueError: a batch is of an older message format, or a control record is not the marker of a transaction.
     """
-    for batch in whole_batches(data):
+    for batch in complete_batches(data):
         place = partition, batch.base_offset, batch.last_offset
         of_producer = batch.producer_id, batch.producer_epoch, batch.is_transactional
         yield Batch(*place, *of_producer, marker_of(batch), batch.max_timestamp)
 
 
-def whole_batches(data: bytes) -> Iterator[Any]:
+def complete_batches(data: bytes) -> Iterator[Any]:
     """The same, as kafka-python has them, and their records by iteration; errors are those of `parse_batches`."""
     for batch in MemoryRecords(data):
         if batch.magic != _FORMAT:

@@ -20,10 +20,10 @@ import requests
 from chaos.cluster.addresses import Addresses
 from chaos.common import clock, processes
 from chaos.common.errors import RuntimeUnavailableError
+from chaos.contract.base import DRIVER_PORT
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
 from chaos.runtime.base import Process, ProcessSpec, Runtime
-from chaos.subject.base import DRIVER_PORT
 
 _BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _OPENED = (

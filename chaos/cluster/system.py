@@ -118,7 +118,7 @@ class System:
             return self.kafka.bootstrap
         return joined([self.addresses.client(client, number) for number in self.kafka.broker_ids])
 
-    def found_by(self, client: str) -> dict[str, str]:
+    def service_addresses(self, client: str) -> dict[str, str]:
         """Service -> ``HOST:PORT``, where this client group finds it: its own link."""
         of_client = [link for link in self.links if link.service and link.source == client]
         return {link.service: joined([proxy.listen for proxy in link.proxies]) for link in of_client}
@@ -175,7 +175,7 @@ def _beyond_loopback(host: str) -> tuple[str, ...]:
     return () if ipaddress.ip_address(host).is_loopback else ("-allow-non-loopback",)
 
 
-def of_our_own(
+def managed_system(
     place: Place,
     kafka: KafkaProgram,
     *,

@@ -32,7 +32,7 @@ in brackets is not always there, and … stands for keys that are not fixed.
     auditor    info    blind     EarlyAuditEnded    error
 
 The steps of a fault are approach, trigger, resume, inject, prove, heal and release. What a managed process (the loader, the
-pipeline) says is a `ProcessSaid`, an info event whose ``f`` and value are the process's own. Anything else was recorded by a
+pipeline) says is a `ProcessReport`, an info event whose ``f`` and value are the process's own. Anything else was recorded by a
 newer version and is kept as an `UnknownEvent`.
 """
 
@@ -377,7 +377,7 @@ class EarlyAuditEnded(EventValue):
     error: str
 
 
-class ProcessSaid(EventValue):
+class ProcessReport(EventValue):
     """What a managed process said about itself: its own event, with whatever it tells of it."""
 
     who: str
@@ -455,5 +455,5 @@ def read(process: str, type_: str, f: str, value: Any) -> EventValue:
     if of_steps is not None:
         return of_steps.model_validate({**value, "step": f})
     if type_ == "info" and process not in _PROCESSES:
-        return ProcessSaid(who=process, event=f, content=value)
+        return ProcessReport(who=process, event=f, content=value)
     return UnknownEvent(seen_at=(process, type_, f), content=value)

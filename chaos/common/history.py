@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from chaos.common import clock, events
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.events import EventValue, PhaseBegan, ProcessSaid, RunBegan, RunEnded
+from chaos.common.events import EventValue, PhaseBegan, ProcessReport, RunBegan, RunEnded
 
 V = TypeVar("V", bound=EventValue)
 
@@ -58,7 +58,7 @@ class History:
         self._began_s = clock.monotonic_s()
         self._events: list[Event] = []
         self._latest: dict[type[EventValue], Event] = {}
-        self._said: dict[tuple[str, str], ProcessSaid] = {}
+        self._said: dict[tuple[str, str], ProcessReport] = {}
 
     def record(self, value: EventValue) -> Event:
         """Append one event and return it."""
@@ -79,7 +79,7 @@ class History:
         event = Event(len(self._events), clock.now_ms(), elapsed_s, value)
         self._events.append(event)
         self._latest[type(value)] = event
-        if isinstance(value, ProcessSaid):
+        if isinstance(value, ProcessReport):
             self._said[value.who, value.event] = value
         self._file.write(event.to_json() + "\n")
         return event
@@ -96,12 +96,12 @@ class History:
             event = self._latest.get(kind)
         return float("inf") if event is None else max(0.0, clock.monotonic_s() - self._began_s - event.elapsed_s)
 
-    def last_said(self, who: str, event: str) -> ProcessSaid | None:
+    def last_report(self, who: str, event: str) -> ProcessReport | None:
         """The last time that a managed process said this; None when it has not yet."""
         with self._lock:
             return self._said.get((who, event))
 
-    def last_of_loaders(self, event: str) -> tuple[ProcessSaid, ...]:
+    def last_of_loaders(self, event: str) -> tuple[ProcessReport, ...]:
         """The last time that each of the loaders said this."""
         with self._lock:
             said = tuple(self._said.values())
@@ -146,7 +146,7 @@ def _read(line: _Line) -> Event:
 def load(path: Path) -> Iterator[Event]:
     """Read a history back; a last line cut short by a crash is left out.
 
-    Whether the run had come to its end is another question: `require_whole`.
+    Whether the run had come to its end is another question: `require_complete`.
 
     Raises:
         InconclusiveError: another line cannot be read, or lines are missing: what they said is not known, and it may have
@@ -182,7 +182,7 @@ def format_of(path: Path) -> int | None:
     return event.value.format if isinstance(event.value, RunBegan) else 1
 
 
-def require_whole(events_: Sequence[Event], path: Path, *, was_judged: bool = False) -> None:
+def require_complete(events_: Sequence[Event], path: Path, *, was_judged: bool = False) -> None:
     """Refuse a history whose end is missing: what is not there may have been a failure.
 
     A run records that it began and, last, that it ended. One that was killed while it was judged has recorded all that a

@@ -22,13 +22,13 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from chaos.cluster.kafka import Kafka
+from chaos.contract.base import CHECKPOINT
+from chaos.contract.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
 from chaos.engine.processes import RunProcesses
 from chaos.engine.run_plan import RunPlan
 from chaos.grammar.triggers import LAST, AtBatch
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.sinks import TableSink
-from chaos.subject.base import CHECKPOINT
-from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
 from verifiers.base import Bounds
 
 _NOT_NOW = (KafkaException, OSError)  # a leader that does not answer; a fault that removes the checkpoint

@@ -14,7 +14,7 @@ from chaos.common import clock
 from chaos.common.clock import Poller
 from chaos.common.events import ReadersBlocked
 from chaos.common.history import History
-from chaos.subject.base import Topic
+from chaos.contract.base import Topic
 
 _EVERY_S = 0.2
 _WORTH_TELLING_S = 1.0

@@ -17,11 +17,11 @@ from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
 from chaos.common.history import Event, History
+from chaos.contract.base import Topic, numbered_through
 from chaos.engine import triggers
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import RunProcesses
 from chaos.engine.run_plan import RunPlan
-from chaos.subject.base import Topic, numbered_through
 from verifiers.base import Bounds
 
 Positions = Callable[[], Mapping[int, int]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
-from chaos.cluster.system import Place, Service, System, of_our_own
+from chaos.cluster.system import Place, Service, System, managed_system
 from chaos.common import files, signals, warden
 from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
@@ -116,7 +116,7 @@ class Environment:
             kafka = kafka_versions.ensure(spec.kafka.version, parts, self.echo)
             brokers, workers, config = spec.kafka.brokers, spec.spark.workers, spec.kafka.config
             place = replace(place, services=_services(spec, plan_of_addresses))
-            system = of_our_own(place, kafka, brokers=brokers, workers=workers, config=config)
+            system = managed_system(place, kafka, brokers=brokers, workers=workers, config=config)
         else:
             system = external_system.found(place, self.external, self.echo)
         self._system = system  # before it is started, so that `close` removes the data of one that does not come up

@@ -15,7 +15,7 @@ from chaos.common.errors import one_line
 
 _TAIL_BYTES = 65_536
 _MOST_CHARACTERS = 300
-_SUPERVISED = re.compile(rb'\{"supervisor": "(?P<event>\w+)"')  # of `chaos.subject.supervisor`
+_SUPERVISED = re.compile(rb'\{"supervisor": "(?P<event>\w+)"')  # of `chaos.contract.supervisor`
 _ENDED = frozenset({b"ended", b"stopped"})
 _LOADED = b'{"event": "loaded"'
 

@@ -1,7 +1,7 @@
 """One started process of a run: what its log has said since it was looked at last, and how it ended.
 
 A message is a line of JSON. It begins with an event of the process, or with what its supervisor says of it
-(`chaos.subject.supervisor`); every other line only stays in the log.
+(`chaos.contract.supervisor`); every other line only stays in the log.
 """
 
 import json
@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 
 from chaos.common.errors import one_line
+from chaos.contract.base import Command
 from chaos.engine.error_lines import last_errors, last_line
 from chaos.runtime.base import Process, ProcessSpec, Runtime
-from chaos.subject.base import Command
 
 _SUPERVISOR = "supervisor"
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.

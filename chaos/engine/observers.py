@@ -20,11 +20,11 @@ from chaos.common.clock import Poller
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
-from chaos.engine.counted import Counted
+from chaos.contract.base import Topic, numbered_through
 from chaos.engine.ends import Positions, lag_beside
+from chaos.engine.record_counts import Counted
 from chaos.engine.triggers import refused
 from chaos.judging import landing
-from chaos.subject.base import Topic, numbered_through
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
 

@@ -94,7 +94,7 @@ def inject(
     if not plan.schedule.steps:
         longest_s = plan.scenario.workload.loading_s + 10 * plan.gives_up_s
         reason, moved = "the workload to pass through an unbroken pipeline", partial(standstill.moved, watch.history)
-        with standstill.told_once():
+        with standstill.reported_once():
             clock.wait_until(passed, within_s=plan.gives_up_s, reason=reason, seen=seen, left=moved, at_most_s=longest_s)
     nemesis.run(watch, check)
 
@@ -133,7 +133,7 @@ def recover(
         ended = processes.pipeline is None and processes.nothing_is_loaded
         return ended or now >= plan.demanded - triggers.refused(history) or is_through()
 
-    with standstill.told_once():
+    with standstill.reported_once():
         clock.wait_until(grew, within_s=plan.recovers_within_s, reason="output to grow again after the heal", seen=seen)
 
 
@@ -201,7 +201,7 @@ def require_all_loaded(
     """
     if loader is None:
         raise InconclusiveError("the loader was never started, because the pipeline did not start")
-    loaded = history.last_said(name, "loaded")
+    loaded = history.last_report(name, "loaded")
     sent = loaded.content["records"] if loaded else 0
     if sent < records or (loaded and loaded.content.get("failed")):
         raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))

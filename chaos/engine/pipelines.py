@@ -8,15 +8,15 @@ from chaos.cluster.addresses import CLIENTS
 from chaos.cluster.spark import SparkApp, SparkCluster, submitted
 from chaos.cluster.system import System
 from chaos.common import clock
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.install.artifacts import Parts
-from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
+from chaos.loader.declaration import LEDGER, FillSource, UserLoader
 from chaos.loader.plain import Producing
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Filling, Scenario
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
-from chaos.subject.base import Endpoints, Topic, Topics
 
 _SUBMITTED_WITHIN_S = 180.0
 
@@ -51,7 +51,7 @@ def pipeline_of(declared: Pipeline, parts: Parts, packages: Sequence[Path] = ())
     return Deployed(declared, Tools.of(parts, packages)) if Capability.PIPELINE in declared.capabilities else None
 
 
-def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -> FillSource | OwnLoader:
+def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -> FillSource | UserLoader:
     """The loader that a scenario declares for a topic.
 
     Args:
@@ -85,5 +85,5 @@ def endpoints(system: System, client: str) -> Endpoints:
         options=kafka.cluster.options,
         java=kafka.cluster.java,
         spark_options=spark.options,
-        services=system.found_by(client),
+        services=system.service_addresses(client),
     )

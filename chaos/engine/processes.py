@@ -16,14 +16,14 @@ from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError, ProcessEndedError
-from chaos.common.events import PIPELINE, ProcessSaid
+from chaos.common.events import PIPELINE, ProcessReport
 from chaos.common.history import History
+from chaos.contract.base import Command
+from chaos.contract.placeholders import substituted
 from chaos.engine.error_lines import last_errors
 from chaos.engine.instances import Instance, spec_of
 from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import Process, Runtime
-from chaos.subject.base import Command
-from chaos.subject.placeholders import substituted
 
 _SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
@@ -55,7 +55,7 @@ class ManagedProcess:
         self._has_begun = command.has_begun
         self._begins_by = command.begins_by
         self._down = False
-        self._killed_before: list[tuple[Instance, ProcessSaid | None]] = []
+        self._killed_before: list[tuple[Instance, ProcessReport | None]] = []
         self._zombie: Instance | None = None
         self._start = partial(Instance, runtime, has_events=command.has_events)
         self._command_of = instance
@@ -122,7 +122,7 @@ class ManagedProcess:
     def terminate(self) -> Mapping[str, int]:
         """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
         self._down = True
-        self._killed_before = [(one, self._last_said(one, "killed")) for one in self._working()]
+        self._killed_before = [(one, self._last_report(one, "killed")) for one in self._working()]
         return {name: pid for one in self._working() for name, pid in one.terminate().items()}
 
     def has_ended(self) -> bool:
@@ -133,14 +133,14 @@ class ManagedProcess:
         """What its supervisor says of copies that did not end after `terminate`, and were killed; "" if nothing."""
         self.listen()
         for one, before in self._killed_before:
-            killed = self._last_said(one, "killed")
+            killed = self._last_report(one, "killed")
             if killed is not None and killed is not before:
                 return f"its supervisor had to kill {', '.join(f'copy {number}' for number in killed.content['copies'])}"
         return ""
 
     def restart(self) -> None:
         """Start the process again unless it runs, and return when it has reported that it started, and works."""
-        before = {one.name: self._last_said(one, "started") for one in self._working()}
+        before = {one.name: self._last_report(one, "started") for one in self._working()}
         for one in self.start_again():
             self._wait_until_started(before[one.name], one)
 
@@ -209,8 +209,8 @@ class ManagedProcess:
         """The instance that does the work, and those beside it."""
         return [self._instance, *self._others]
 
-    def _last_said(self, instance: Instance, event: str) -> ProcessSaid | None:
-        return self._history.last_said(self.name if instance is self._instance else instance.name, event)
+    def _last_report(self, instance: Instance, event: str) -> ProcessReport | None:
+        return self._history.last_report(self.name if instance is self._instance else instance.name, event)
 
     @property
     def _beside(self) -> list[Instance]:
@@ -219,7 +219,7 @@ class ManagedProcess:
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started, and works."""
-        before = self._last_said(self._instance, "started")
+        before = self._last_report(self._instance, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
         self._instance = self._start(replace(self._spec, name=self._log.stem, log=self._log))
@@ -260,13 +260,13 @@ class ManagedProcess:
         if first and first.process.alive() and not second.process.alive() and second.fenced() and not first.fenced():
             self._instance, self._zombie = first, second
 
-    def _wait_until_started(self, before: ProcessSaid | None, instance: Instance | None = None) -> None:
+    def _wait_until_started(self, before: ProcessReport | None, instance: Instance | None = None) -> None:
         """A driver that was started may take its time until its query reads: what is to be broken must be under way."""
         one = instance or self._instance
 
         def started() -> bool:
             self.must_live()
-            return self._last_said(one, "started") is not before and self._has_begun()
+            return self._last_report(one, "started") is not before and self._has_begun()
 
         begun = f", and for {self._begins_by}" if self._begins_by else ""
         name, log = f"the {self.name}" if one is self._instance else one.name, one.process.spec.log
@@ -275,7 +275,7 @@ class ManagedProcess:
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:
             content = {key: value for key, value in message.items() if key != "event"}
-            self._history.record(ProcessSaid(who=process, event=message["event"], content=content))
+            self._history.record(ProcessReport(who=process, event=message["event"], content=content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,14 +399,14 @@ class RunProcesses:
         """
         ended = {name: loader for name, loader in self.loaders.items() if not loader.process.alive()}
         for name, loader in ended.items():
-            if self.history.last_said(name, "loaded") is None:
+            if self.history.last_report(name, "loaded") is None:
                 loader.listen()
         return ended
 
     def check_loaders(self) -> None:
         """Raise InconclusiveError when a loader has failed: the rest of the workload will not come."""
         for name, loader in self.hear_loaders().items():
-            loaded = self.history.last_said(name, "loaded")
+            loaded = self.history.last_report(name, "loaded")
             if loaded is None or loaded.content.get("failed"):
                 raise InconclusiveError(loader.how_it_ended("in the middle of the run"))
 

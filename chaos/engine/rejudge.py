@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import FORMAT
-from chaos.common.history import format_of, load, require_whole
+from chaos.common.history import format_of, load, require_complete
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.judge import judge
@@ -38,7 +38,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
     replay = _replay(run)
-    require_whole(events, run / "history.jsonl", was_judged=_was_judged(run))
+    require_complete(events, run / "history.jsonl", was_judged=_was_judged(run))
     parts = artifacts.at_hand()  # Spark starts sooner with its class archive; to read Parquet it needs no more than PySpark has
     try:
         with (

@@ -1,6 +1,6 @@
 """One run of one scenario, from nothing to a verdict.
 
-0. rows     rows of one's own are made, where a workload has some (`chaos.engine.rows`)
+0. rows     rows of one's own are made, where a workload has some (`chaos.engine.workload_rows`)
    twin     the same without faults, where that is what is expected and none is kept (`chaos.engine.twins`)
 1. set_up   the system is healthy; topics made; the plan written down
 2. steady   workload and pipeline run; output flows
@@ -34,15 +34,16 @@ from chaos.common import signals
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
+from chaos.contract.base import CHECKPOINT
 from chaos.engine import ends, phases, run_evidence, standstill, tables
 from chaos.engine.batches import job_of
 from chaos.engine.blocked import BlockWatch
-from chaos.engine.counted import Counted
 from chaos.engine.ends import Positions
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, Lookout, PipelineSampler, Sampler
 from chaos.engine.pipelines import application_of
 from chaos.engine.processes import RunProcesses
+from chaos.engine.record_counts import Counted
 from chaos.engine.run_evidence import Looks
 from chaos.engine.run_plan import RunPlan
 from chaos.engine.triggers import Watch
@@ -50,7 +51,6 @@ from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.verifiers import PRECEDENCE
-from chaos.subject.base import CHECKPOINT
 
 
 @dataclass(slots=True)

@@ -23,8 +23,8 @@ from chaos.expectation import ways
 from chaos.expectation.base import Views, nothing, view
 from chaos.judging import landing, spark_session, statements, transaction_logs
 from chaos.judging.landing import RunLog
-from chaos.loader.declaration import OwnLoader
-from chaos.matching import own_loader, row_ids, table_rows
+from chaos.loader.declaration import UserLoader
+from chaos.matching import row_ids, table_rows, user_loader
 from chaos.matching.row_ids import Numbering
 from chaos.scenario.verifiers import TRANSACTIONS
 from verifiers.base import Bounds
@@ -109,7 +109,7 @@ class _Over:
             self._acknowledged(load),
             [one for one in plan.scenario.verify if plan.pipeline is None or one not in _OF_OUTPUT],
             plan.folder / load.loader.ledger,
-            said_of_source(plan, self.kafka, name),
+            source_statements(plan, self.kafka, name),
         )
         landing.land(self.spark, self._topic(name), log, self.folder)
 
@@ -121,7 +121,7 @@ class _Over:
             self.offsets[name],
             plan.expectation.rows(self._asked(anywhere=anywhere)),
             plan.scenario.verify,
-            of_programs=said_of_sink(plan, self.kafka, looks),
+            of_programs=sink_statements(plan, self.kafka, looks),
             positions=self.reached,
             anywhere=anywhere,
             source_partitions=plan.topics.partitions,
@@ -144,7 +144,7 @@ class _Over:
             InconclusiveError: the group never committed in a transaction, or a broker does not answer.
         """
         plan, kafka = self.plan, self.kafka
-        asked = transaction_logs.Asked(
+        asked = transaction_logs.LandingRequest(
             kafka.bootstrap, (plan.group,), kafka.cluster.options, (plan.topics.sink,), with_sources=True
         )
         try:
@@ -164,16 +164,16 @@ class _Over:
         """What a topic must hold, by the ledger of its loader."""
         plan, loader, lines = self.plan, load.loader, row_ids.lines_of(self.offsets[load.topics.source])
         ledger = plan.folder / loader.ledger
-        if isinstance(loader, OwnLoader):
-            return own_loader.of_source(self.spark, ledger, lines)
+        if isinstance(loader, UserLoader):
+            return user_loader.of_source(self.spark, ledger, lines)
         if loader.rows is not None:
             headers = models.compares_headers(plan.scenario)
             return row_ids.of_source(self.spark, loader.rows, ledger, lines, headers=headers)
         return loader.expected(self.spark, plan.folder, load.topics.partitions)
 
-    def _asked(self, *, anywhere: bool) -> ways.Asked:
+    def _asked(self, *, anywhere: bool) -> ways.WayContext:
         lines = row_ids.lines_of(*self.offsets.values())
-        return ways.Asked(self.spark, self._views, self.plan.topics.partitions, self.reached, lines, anywhere)
+        return ways.WayContext(self.spark, self._views, self.plan.topics.partitions, self.reached, lines, anywhere)
 
     def _views(self) -> Views:
         """What the pipeline reads, as it was landed."""
@@ -188,7 +188,7 @@ class _Over:
 # is here: `atomicity` leaves to `outcomes` what that decides, and says itself that it is undecided where nobody asks.
 
 
-def said_of_source(plan: RunPlan, kafka: Kafka, topic: str) -> Makers:
+def source_statements(plan: RunPlan, kafka: Kafka, topic: str) -> Makers:
     """What was said of a topic that is filled: by the pipeline that read it or, where there is none, by its loader."""
     if plan.pipeline is None:
         return _told(plan, LOADER)
@@ -199,7 +199,7 @@ def said_of_source(plan: RunPlan, kafka: Kafka, topic: str) -> Makers:
     return {**of_reader, "commits": commits} if plan.group and "commits" in asked else of_reader
 
 
-def said_of_sink(plan: RunPlan, kafka: Kafka, looks: Looks | None) -> Makers:
+def sink_statements(plan: RunPlan, kafka: Kafka, looks: Looks | None) -> Makers:
     """What the pipeline said of the topic that it wrote, and what was seen of that while the run went on."""
     if looks is None:
         return _told(plan, PIPELINE)

@@ -8,15 +8,15 @@ from pathlib import Path
 from chaos.cluster.system import System
 from chaos.common import files
 from chaos.common.events import LOADER
+from chaos.contract.base import Topic, Topics
 from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.expectation import ways
 from chaos.expectation.ways import Expectation
-from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, marked
+from chaos.loader.declaration import LEDGER, FillSource, UserLoader, marked
 from chaos.scenario.model import Filling, Scenario, SystemSpec
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.sinks import TableSink
-from chaos.subject.base import Topic, Topics
 
 # How long a phase waits. These are for what stands still: a machine that is busy with other work must not reach them.
 _FLOWS_WITHIN_S = 180.0
@@ -26,7 +26,7 @@ _BEYOND_SLO_S = 30.0
 _TRIGGER_SLACK_S = 180.0
 _GIVES_UP_S = 180.0
 
-Loader = FillSource | OwnLoader
+Loader = FillSource | UserLoader
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, Vi
 from chaos.common.events import FORMAT, RunBegan, RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine import triggers, twins
+from chaos.engine.demand import has_model, with_demand
 from chaos.engine.environment import Environment, session_files
-from chaos.engine.expected import has_model, with_demand
-from chaos.engine.rows import made_beforehand, with_rows
 from chaos.engine.run import Stage, execute, in_phase, under_way
 from chaos.engine.run_plan import RunPlan, plan_run
+from chaos.engine.workload_rows import made_beforehand, with_rows
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
@@ -35,7 +35,7 @@ from chaos.report.model import Report, build
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import plan
-from chaos.scenario.support import asked_outside
+from chaos.scenario.support import for_external
 from verifiers.base import Verdict
 
 _SPARK_WITHIN_S = 300.0  # ten seconds on a quiet machine
@@ -173,7 +173,7 @@ class Session:
     def asked(self, scenario: Scenario) -> Scenario:
         """The scenario as it is judged here."""
         external = self.environment.external
-        return scenario if external is None else asked_outside(scenario, external)
+        return scenario if external is None else for_external(scenario, external)
 
     def reported(self, run_plan: RunPlan, error: BaseException | None, replay: str) -> Outcome:
         """The outcome of a run that is over."""
@@ -185,7 +185,7 @@ class Session:
         scenario = self.asked(scenario)
         schedule = plan(scenario, self.seed)
         system = self.system(spec, with_spark=Capability.SPARK in scenario.pipeline.capabilities)
-        jars = self.environment.packages(scenario.pipeline.wanted_packages)
+        jars = self.environment.packages(scenario.pipeline.required_packages)
         run_plan = plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars)
         return replace(run_plan, spec=spec), system
 

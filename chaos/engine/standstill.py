@@ -25,7 +25,7 @@ class StandstillError(DeadlineError):
 
 
 @contextmanager
-def told_once() -> Iterator[None]:
+def reported_once() -> Iterator[None]:
     """A deadline that passes in this block is that of a standstill."""
     try:
         yield

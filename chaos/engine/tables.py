@@ -1,6 +1,6 @@
 """The table that a pipeline has written, read by the pipeline's own Spark when the pipeline has ended.
 
-What reads it is `chaos.subject.read_table`. The driver and its executors are gone then, so nothing is added to the table
+What reads it is `chaos.contract.read_table`. The driver and its executors are gone then, so nothing is added to the table
 meanwhile; where the format has versions or snapshots, the last one is read.
 """
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError, one_line
+from chaos.contract.read_table import ABOUT
 from chaos.engine.error_lines import last_line
 from chaos.engine.pipelines import endpoints
 from chaos.engine.run_plan import RunPlan
 from chaos.matching import table_rows
 from chaos.runtime.base import Process, ProcessSpec
-from chaos.subject.read_table import ABOUT
 
 _READ_WITHIN_S = 300.0  # minutes for tables of some gigabytes; a database that does not answer takes no longer
 _ENDED_WITHIN_S = 120.0  # a second on a quiet machine

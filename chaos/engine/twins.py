@@ -39,7 +39,7 @@ from chaos.engine.pipelines import topics_of
 from chaos.engine.run import execute
 from chaos.engine.run_plan import RunPlan, table_of
 from chaos.expectation import forms
-from chaos.expectation.said import ABOUT, ROWS, TWIN
+from chaos.expectation.definitions import ABOUT, ROWS, TWIN
 from chaos.expectation.sources import fingerprint, fingerprint_of
 from chaos.expectation.ways import TheTwin
 from chaos.install import cache

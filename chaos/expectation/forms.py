@@ -7,13 +7,13 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from chaos.contract.read_table import as_json
 from chaos.expectation.base import IsApart, ModelError, Views, all_of, told
 from chaos.expectation.sources import OneTopic
 from chaos.matching import row_ids
 from chaos.matching.demanded import Columns, Demanded
 from chaos.matching.row_ids import Numbering, text
 from chaos.scenario.model import Scenario
-from chaos.subject.read_table import as_json
 
 _OF_ROWS = ("key", "value", "partition", "offset")
 _TEXTS = ("string", "binary", "void")

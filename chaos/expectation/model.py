@@ -12,7 +12,7 @@ source record that demands the row. Where each row has such a place, and no two 
 is given the same views as DataFrames, by their names, and the session, and returns such rows.
 
 Where the sink is a table, the rows have the columns of the table instead. They become text as those of the table did when they
-were read (`chaos.subject.read_table`).
+were read (`chaos.contract.read_table`).
 
 A *twin* needs neither: its rows are those that the same pipeline wrote of the same workload while nothing was broken
 (`chaos.engine.twins`). They are in the run's folder, as text already.
@@ -29,10 +29,10 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common.errors import one_line
-from chaos.expectation import by_record, expressions, forms, said
+from chaos.expectation import by_record, definitions, expressions, forms
 from chaos.expectation.base import LONGEST, Hold, IsApart, ModelError, Views, all_of, nothing, told
+from chaos.expectation.definitions import Copy, Definition, Question
 from chaos.expectation.forms import Log, TableRows
-from chaos.expectation.said import Copy, Question, Said
 from chaos.expectation.sources import OneTopic, SeveralTopics
 from chaos.matching import fast, row_ids
 from chaos.matching.demanded import Columns, Demanded
@@ -50,15 +50,15 @@ class Model:
 
     Attributes:
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
-        said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit topics``.
+        stated_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit topics``.
         integers: the topic that our own loader fills with its integers; "" where rows are of one's own.
     """
 
-    said: Said = _COPY
+    said: Definition = _COPY
     form: Log = _LOG
     sources: OneTopic = _ONE_TOPIC
     identity: str = ""
-    said_in: Literal["pipeline", "options"] = "pipeline"
+    stated_in: Literal["pipeline", "options"] = "pipeline"
     integers: str = ""
 
     @property
@@ -77,7 +77,7 @@ class Model:
 
     def told(self, error: ModelError) -> str:
         """An error with the place of what is wrong."""
-        if self.said_in == "options":
+        if self.stated_in == "options":
             return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
         key = "identity" if error.of_identity else f"expected, {self.said.declared.key}"
         return f"pipeline, {key}: {error}"
@@ -222,7 +222,7 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
     identity, sources = pipeline.identity or "", _sources(scenario)
     integers = "" if sources.unordered or scenario.workload.rows is not None else scenario.source
     if pipeline.way.gives_rows:
-        return Model(said.of(pipeline.way, folder), forms.of_scenario(scenario), sources, identity, integers=integers)
+        return Model(definitions.of(pipeline.way, folder), forms.of_scenario(scenario), sources, identity, integers=integers)
     return Model(identity=identity, sources=sources) if identity or not integers else None
 
 

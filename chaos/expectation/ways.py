@@ -33,7 +33,7 @@ _NOT_SAID = "expected: transactions: which rows there should be is not said"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WayContext:
     """What a way needs to say which rows of a sink are expected.
 
     Attributes:
@@ -77,10 +77,10 @@ class Expectation(ABC):
         return self
 
     @abstractmethod
-    def rows(self, asked: Asked) -> DataFrame | Numbering:
+    def rows(self, asked: WayContext) -> DataFrame | Numbering:
         """Which rows of a topic are expected."""
 
-    def read(self, _columns: Columns, _asked: Asked) -> Numbering:
+    def read(self, _columns: Columns, _asked: WayContext) -> Numbering:
         """Which rows of a table are, with the columns with which it was read; a scenarios file always says it."""
         return _OF_NO_TABLE
 
@@ -90,7 +90,7 @@ class OfIntegers(Expectation):
 
     is_of_integers: ClassVar[bool] = True
 
-    def rows(self, asked: Asked) -> DataFrame | Numbering:
+    def rows(self, asked: WayContext) -> DataFrame | Numbering:
         return copied(all_of(asked.views()))
 
 
@@ -108,13 +108,13 @@ class OfModel(Expectation):
     def recognised(self, spark: SparkSession, topics: Sequence[str]) -> Expectation:
         return OfEachRecord(self.model) if self.model.is_by_record(spark, topics) else self
 
-    def rows(self, asked: Asked) -> DataFrame | Numbering:
+    def rows(self, asked: WayContext) -> DataFrame | Numbering:
         return self._numbering(self.model, asked)
 
-    def read(self, columns: Columns, asked: Asked) -> Numbering:
+    def read(self, columns: Columns, asked: WayContext) -> Numbering:
         return self._numbering(self.model.of_columns(columns), asked)
 
-    def _numbering(self, model: Model, asked: Asked) -> Numbering:
+    def _numbering(self, model: Model, asked: WayContext) -> Numbering:
         return model.numbering(asked.spark, asked.views(), asked.positions, asked.lines, anywhere=asked.anywhere)
 
 
@@ -128,7 +128,7 @@ class OfEachRecord(OfModel):
     def demands_each(self) -> bool:
         return True
 
-    def rows(self, asked: Asked) -> DataFrame | Numbering:
+    def rows(self, asked: WayContext) -> DataFrame | Numbering:
         otherwise = partial(self._numbering, self.model, asked)
         return self.model.by_keys(asked.spark, asked.views(), asked.partitions, otherwise, anywhere=asked.anywhere)
 
@@ -139,7 +139,7 @@ class OfTransactions(Expectation):
     counts_records = True
     not_asked: ClassVar[str] = _NOT_SAID
 
-    def rows(self, _asked: Asked) -> DataFrame | Numbering:
+    def rows(self, _asked: WayContext) -> DataFrame | Numbering:
         return _OF_TRANSACTIONS
 
 
@@ -148,10 +148,10 @@ class TheTwin(Expectation):
 
     counts_records = True
 
-    def rows(self, _asked: Asked) -> DataFrame | Numbering:
+    def rows(self, _asked: WayContext) -> DataFrame | Numbering:
         return _OF_TWIN
 
-    def read(self, _columns: Columns, _asked: Asked) -> Numbering:
+    def read(self, _columns: Columns, _asked: WayContext) -> Numbering:
         return _OF_TWIN
 
 
@@ -166,7 +166,7 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Expectation:
     model = models.of_scenario(scenario, folder)
     if model is None:
         return OfIntegers()
-    is_open = scenario.workload.has_own_loader and not model.said.is_copy  # it asks for rows of records that are not known yet
+    is_open = scenario.workload.has_user_loader and not model.said.is_copy  # it asks for rows of records that are not known yet
     return OfModel(model, counts_records=model.form.last_values or is_open)
 
 

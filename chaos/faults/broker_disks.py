@@ -22,7 +22,7 @@ from chaos.faults.broker_processes import (
     start_again,
     wait_for_end,
 )
-from chaos.faults.targets import logs_meant
+from chaos.faults.targets import target_logs
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
@@ -39,7 +39,7 @@ class PowerLoss(RestartedBrokerFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_running(self.target, context, rng)
-        meant = logs_meant(self.target, context)
+        meant = target_logs(self.target, context)
         return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids, meant)
 
 

@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import InjectionError
+from chaos.contract.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
 from chaos.faults.spark_executors import NO_ANSWER
 from chaos.grammar.base import WrongValueError
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
 
 _BATCH_WITHIN_S = 180.0  # seconds on a quiet machine; a driver that was just started loads its classes first
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat

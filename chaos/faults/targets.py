@@ -51,7 +51,7 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
     return links, in_words([link.name for link in links], pattern)
 
 
-def logs_meant(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
+def target_logs(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
     """The logs because of which a broker is aimed at: a partition (``orders-0``), or a topic for all of its partitions.
 
     A broker that is not named for a partition is meant for what this run has on it, and the end of a held request for what

@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
+from chaos.contract.clients import for_spark
 from chaos.matching import row_ids
 from chaos.matching.row_ids import Numbering
 from chaos.scenario.verifiers import OF_LOGS, role_of
-from chaos.subject.clients import for_spark
 from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
 

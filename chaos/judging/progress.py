@@ -23,7 +23,7 @@ from chaos.common.events import (
     PhaseEnded,
     PhaseFailed,
     PipelineSampled,
-    ProcessSaid,
+    ProcessReport,
     ProgressSampled,
     ReadersBlocked,
 )
@@ -99,7 +99,7 @@ def check(
 
 def refused(events: Sequence[Event]) -> int:
     """How many records of the workload were refused for good, as the loaders said: they could not pass."""
-    said = {one.who: one for _, one in of_type(events, ProcessSaid) if one.event == "loaded" and one.is_of_loader}
+    said = {one.who: one for _, one in of_type(events, ProcessReport) if one.event == "loaded" and one.is_of_loader}
     return sum(int(one.content.get("refused", 0)) for one in said.values())
 
 
@@ -170,7 +170,7 @@ def _written(events: Sequence[Event]) -> int:
 
 def _sent(events: Sequence[Event], total: int) -> int:
     """How many records the loaders have written, as they said at their ends; all of them if one has not said it."""
-    said = {one.who: one.content for _, one in of_type(events, ProcessSaid) if one.event == "loaded" and one.is_of_loader}
+    said = {one.who: one.content for _, one in of_type(events, ProcessReport) if one.event == "loaded" and one.is_of_loader}
     filled = [int(content.get("records", 0)) for content in said.values()]
     return min(total, sum(filled) - refused(events)) if said and any(one.get("failed") for one in said.values()) else total
 

@@ -26,7 +26,7 @@ STARTED_AGAIN = b"--- started again ---\n"
 
 _OF_TRANSACTIONS = re.compile(rb'[ \t]*\{[ \t]*"(begin|told)"')
 _OF_DELIVERIES = re.compile(rb'[ \t]*\{[ \t]*"(got|start)"')
-_COPY_ENDED = b'{"supervisor": "ended"'  # said by `chaos.subject.supervisor`
+_COPY_ENDED = b'{"supervisor": "ended"'  # said by `chaos.contract.supervisor`
 _TOLD = ("committed", "aborted", "unknown")
 
 _SHAPES = {
@@ -37,7 +37,7 @@ _SHAPES = {
 }
 
 
-class Told(NamedTuple):
+class ReportedOutcome(NamedTuple):
     """A row of `evidence.TOLD`."""
 
     transaction: str
@@ -60,7 +60,7 @@ def logs(folder: Path, name: str) -> list[Path]:
     return sorted((folder / "logs").glob(f"{name}*.log"), key=lambda log: log.stem)
 
 
-def told(of: Iterable[Path]) -> Iterator[Told]:
+def told(of: Iterable[Path]) -> Iterator[ReportedOutcome]:
     """What became of every transaction that these logs begin.
 
     Raises:
@@ -104,19 +104,19 @@ class _Transaction:
     told: str = ""
     before: int = 0
 
-    def rows(self) -> Iterator[Told]:
+    def rows(self) -> Iterator[ReportedOutcome]:
         """None where its end was told: its rows are out already."""
         if not self.told:
             yield from self.end("unknown", [])
 
-    def end(self, told: str, ids: list[str]) -> Iterator[Told]:
+    def end(self, told: str, ids: list[str]) -> Iterator[ReportedOutcome]:
         name = f"{self.name} (again {self.before})" if self.before else self.name
         known = ids or self.ids
-        yield from (Told(name, told, id_) for id_ in known) if known else (Told(name, told, None),)
+        yield from (ReportedOutcome(name, told, id_) for id_ in known) if known else (ReportedOutcome(name, told, None),)
         self.told, self.ids = told, []
 
 
-def _told(line: "_Line", known: dict[tuple[str, str], _Transaction]) -> Iterator[Told]:
+def _told(line: "_Line", known: dict[tuple[str, str], _Transaction]) -> Iterator[ReportedOutcome]:
     """The rows of a transaction that this line ends: the one that it tells of, or one that its successor's begin ends."""
     said = line.said
     line.must(said.keys() <= {line.word, "by", "ids", *(("transaction",) if line.word == "told" else ())})

@@ -20,7 +20,7 @@ from chaos.common.history import Event, of_type
 F = TypeVar("F", bound=FaultEvent)
 
 
-class Told(NamedTuple, Generic[F]):
+class Occurrence(NamedTuple, Generic[F]):
     """An event, and what it says."""
 
     event: Event
@@ -37,10 +37,10 @@ class Story:
     """
 
     waits: FaultStepBegan | None = None
-    triggered: Told[FaultTriggered] | None = None
-    injected: Told[FaultInjected] | None = None
-    proved: Told[FaultProved] | None = None
-    healed: Told[FaultHealed] | None = None
+    triggered: Occurrence[FaultTriggered] | None = None
+    injected: Occurrence[FaultInjected] | None = None
+    proved: Occurrence[FaultProved] | None = None
+    healed: Occurrence[FaultHealed] | None = None
     failures: dict[FaultStep, FaultFailed] = field(default_factory=dict)
 
     @property
@@ -59,13 +59,13 @@ class Story:
             case FaultStepBegan(step="trigger") as value:
                 self.waits = value
             case FaultTriggered() as value:
-                self.triggered = Told(event, value)
+                self.triggered = Occurrence(event, value)
             case FaultInjected() as value:
-                self.injected = Told(event, value)
+                self.injected = Occurrence(event, value)
             case FaultProved() as value:
-                self.proved = Told(event, value)
+                self.proved = Occurrence(event, value)
             case FaultHealed() as value:
-                self.healed = Told(event, value)
+                self.healed = Occurrence(event, value)
             case FaultFailed(step=step) as value:
                 self.failures[step] = value
             case _:

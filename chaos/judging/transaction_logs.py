@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from chaos.cluster import internal_topics
 from chaos.cluster.kafka import java_hash
 from chaos.cluster.login import connect
-from chaos.cluster.protocol import UNREADABLE, fetch, marker_of, whole_batches
+from chaos.cluster.protocol import UNREADABLE, complete_batches, fetch, marker_of
 from chaos.cluster.topics import log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from verifiers.base import Bounds
@@ -41,8 +41,8 @@ from verifiers.transactions.logs import (
     Start,
     State,
     Unfenced,
+    complete_from,
     table,
-    whole_from,
 )
 
 WITHIN_S = 10.0
@@ -61,7 +61,7 @@ class NotTransactionalError(ChaosError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LandingRequest:
     """What is to be landed.
 
     Attributes:
@@ -77,7 +77,7 @@ class Asked:
     with_sources: bool = False
 
 
-def land(asked: Asked) -> Logs:
+def land(asked: LandingRequest) -> Logs:
     """Read it all.
 
     Raises:
@@ -175,7 +175,7 @@ def _movers(reader: "_Reader") -> frozenset[int]:
     """The producers that sent positions of the groups."""
     asked = reader.asked
     name = " or ".join(map(repr, asked.groups))
-    if not reader.found_positions:
+    if not reader.read_positions:
         raise NotTransactionalError(f"the group {name} never committed a position at {asked.bootstrap}: is that its name?")
     if not reader.movers:
         why = f"the group {name} commits its positions outside of transactions: it cannot be asked"
@@ -188,8 +188,8 @@ def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
 
     Of a topic of the application all partitions: rows in no transaction may be in those that no transaction has.
     """
-    ids = {one.transactional_id for _, _, one in reader.found_states if one.producer_id in movers}
-    named = {log for _, _, one in reader.found_states if one.transactional_id in ids for log in one.partitions}
+    ids = {one.transactional_id for _, _, one in reader.read_states if one.producer_id in movers}
+    named = {log for _, _, one in reader.read_states if one.transactional_id in ids for log in one.partitions}
     beside = {(topic, number) for topic in {log[0] for log in named} - {OFFSETS} for number in reader.numbers(topic)}
     return {log for log in named | beside if reader.has(log)}
 
@@ -197,16 +197,16 @@ def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
 def _sources(reader: "_Reader") -> set[Log]:
     """What the groups read, if it is asked for, or lost a position: then it must be told whether it is the same topic."""
     asked = reader.asked.with_sources
-    wanted = {(one.topic, one.partition) for one in reader.found_positions if asked or one.position is None}
+    wanted = {(one.topic, one.partition) for one in reader.read_positions if asked or one.position is None}
     return {log for log in wanted if reader.has(log)}
 
 
 def _tables(reader: "_Reader", extents: Iterable[Extent], logs: Collection[Log]) -> Logs:
     """Of the states those of every transactional id that had one of these logs in a transaction."""
-    ids = {one.transactional_id for _, _, one in reader.found_states if any(log in logs for log in one.partitions)}
+    ids = {one.transactional_id for _, _, one in reader.read_states if any(log in logs for log in one.partitions)}
     states = (
         State(number, offset, *one[:4], topic, partition, one.started_ms, one.updated_ms)
-        for number, offset, one in reader.found_states
+        for number, offset, one in reader.read_states
         if one.transactional_id in ids
         for topic, partition in (one.partitions or ((None, None),))
     )
@@ -214,7 +214,7 @@ def _tables(reader: "_Reader", extents: Iterable[Extent], logs: Collection[Log])
     named: Mapping[str, Iterable[tuple[Any, ...]]] = {
         "extents": extents,
         "batches": batches,
-        "positions": reader.found_positions,
+        "positions": reader.read_positions,
         "states": states,
     }
     return Logs.of(**{name: table(name, rows) for name, rows in named.items()})
@@ -226,11 +226,11 @@ class _Reader:
 
     admin: AdminClient
     metadata: Any
-    asked: Asked
+    asked: LandingRequest
     stack: ExitStack
     batches: dict[Log, list[Batch]] = field(default_factory=lambda: defaultdict(list))
-    found_positions: list[Position] = field(default_factory=list)
-    found_states: list[tuple[int, int, internal_topics.TransactionState]] = field(default_factory=list)
+    read_positions: list[Position] = field(default_factory=list)
+    read_states: list[tuple[int, int, internal_topics.TransactionState]] = field(default_factory=list)
     movers: set[int] = field(default_factory=set)
     connections: dict[int, Any] = field(default_factory=dict)
 
@@ -267,7 +267,7 @@ class _Reader:
         }
 
     def whole(self, log: Log, low: int, end: int) -> int:
-        return whole_from(low, end, self.batches[log])
+        return complete_from(low, end, self.batches[log])
 
     def positions(self, log: Log, low: int, high: int) -> None:
         """A log of positions: its batches, and the positions of the groups."""
@@ -281,7 +281,7 @@ class _Reader:
                 place = found.topic, found.partition, found.position
                 if batch.is_transactional:
                     self.movers.add(batch.producer_id)
-                self.found_positions.append(Position(log[1], record.offset, found.group, *place, at_ms))
+                self.read_positions.append(Position(log[1], record.offset, found.group, *place, at_ms))
 
         self.batches[log] += self._read(log, low, high, take)
 
@@ -291,7 +291,7 @@ class _Reader:
         def take(_batch: Any, record: Any) -> None:
             found = internal_topics.transaction(bytes(record.key), None if record.value is None else bytes(record.value))
             if found is not None:
-                self.found_states.append((log[1], record.offset, found))
+                self.read_states.append((log[1], record.offset, found))
 
         self.batches[log] += self._read(log, low, high, take)
 
@@ -330,7 +330,7 @@ class _Reader:
 
 def _parsed(log: Log, data: bytes, low: int, high: int, take: Take | None) -> Iterator[Batch]:
     """The batches that begin between two offsets, and their records to `take`."""
-    for batch in whole_batches(data):
+    for batch in complete_batches(data):
         if not low <= batch.base_offset < high:
             continue
         control = marker_of(batch)

@@ -1,8 +1,8 @@
 """The loader: it writes the integers 0, 1, 2, … as decimal strings, as key and value, at a steady rate, and keeps a ledger.
 
-Id ``i`` goes to partition ``i mod P``. Rows of one's own are in a file instead (`chaos.loader.rows`). The ledger is
+Id ``i`` goes to partition ``i mod P``. Rows of one's own are in a file instead (`chaos.loader.rows_file`). The ledger is
 described in `chaos.loader.plain`, and what transactions change in `chaos.loader.transactions`. The process is
-`chaos.loader.process`. A loader of the user's own is run by `chaos.loader.own`.
+`chaos.loader.process`. A loader of the user's own is run by `chaos.loader.user_loader`.
 """
 
 import json
@@ -14,12 +14,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common import files
-from chaos.loader import own
+from chaos.contract.base import Command, Endpoints, Topics
+from chaos.contract.clients import option_variables
+from chaos.contract.placeholders import of_topics, substituted
+from chaos.loader import user_loader
 from chaos.loader.plain import Producing
 from chaos.loader.transactions import transactional_id
-from chaos.subject.base import Command, Endpoints, Topics
-from chaos.subject.clients import option_variables
-from chaos.subject.placeholders import of_topics, substituted
 
 LEDGER = "ledger.csv"
 PLACEHOLDERS = (
@@ -90,7 +90,7 @@ class FillSource:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnLoader:
+class UserLoader:
     """A loader of the user's own, which writes to the topic itself, and says what it was told (docs/adapters.md).
 
     Attributes:
@@ -119,7 +119,7 @@ class OwnLoader:
         known = {**of_topics(topics), **self.programs, **numbers, **places}
         words = [substituted(word, known) for word in self.words]
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        run = own.command(words, self.records, topics.partitions, folder / self.ledger, self.working_directory)
+        run = user_loader.command(words, self.records, topics.partitions, folder / self.ledger, self.working_directory)
         return Command(run, {**environment, **option_variables(endpoints)})
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002

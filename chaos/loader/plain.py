@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from chaos.common.clock import monotonic_s
-from chaos.loader.rows import Row, integers
+from chaos.loader.rows_file import Row, integers
 
 HEADER = "id,outcome,partition,offset\n"
 DELIVERY_TIMEOUT_MS = 60_000

@@ -21,10 +21,10 @@ from typing import Any, TextIO
 from confluent_kafka import Producer
 
 from chaos.common.messages import say
-from chaos.loader import rows
+from chaos.contract.clients import librdkafka_options
+from chaos.loader import rows_file
 from chaos.loader.plain import Loader, Producing
 from chaos.loader.transactions import TransactionalLoader, transactional, transactional_id
-from chaos.subject.clients import librdkafka_options
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     with Path(told["ledger"]).open("w", encoding="utf-8") as ledger:
         loader = _loader(told, ledger)
         signal.signal(signal.SIGTERM, lambda _number, _frame: loader.stop())
-        loader.run(told["records"], told["rate_per_s"], rows.read(Path(told["rows"])) if told["rows"] else None)
+        loader.run(told["records"], told["rate_per_s"], rows_file.read(Path(told["rows"])) if told["rows"] else None)
     say("loaded", records=loader.sent, **({"refused": loader.refused, "why": loader.why} if loader.refused else {}))
 
 
@@ -41,7 +41,7 @@ def _loader(told: Mapping[str, Any], ledger: TextIO) -> Loader | TransactionalLo
     producing, topic, partitions = Producing(**told["producing"]), told["topic"], told["partitions"]
     chosen: dict[str, Any] = librdkafka_options() | producing.settings(told["bootstrap"])
     if told["rows"]:
-        chosen["message.max.bytes"] = rows.LARGEST_BYTES + (1 << 20)  # whether one is too large is for the brokers to say
+        chosen["message.max.bytes"] = rows_file.LARGEST_BYTES + (1 << 20)  # whether one is too large is for the brokers to say
     if producing.transaction_records is None:
         return Loader(Producer(chosen), topic, partitions, ledger)
     chosen = transactional(chosen, transactional_id(topic))

@@ -25,8 +25,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from chaos.common.signals import die_with_parent
-from chaos.loader import rows
-from chaos.loader.rows import COLUMNS, RowsError
+from chaos.loader import rows_file
+from chaos.loader.rows_file import COLUMNS, RowsError
 
 LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = ".parquet"
@@ -148,7 +148,7 @@ def _write(asked: argparse.Namespace) -> None:
     yielded = found(asked.seed, **asked.arguments)
     if not isinstance(yielded, Iterable) or isinstance(yielded, str | bytes):
         raise RowsError(f"{name} gives a value of type {type(yielded).__name__}, not rows; yield one after the other")
-    rows.write(asked.path, yielded, asked.partitions, asked.records, name=lambda number: f"row {number} of {name}")
+    rows_file.write(asked.path, yielded, asked.partitions, asked.records, name=lambda number: f"row {number} of {name}")
 
 
 def _found(function: str, folder: str) -> tuple[Callable[..., Any], str]:

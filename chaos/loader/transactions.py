@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from chaos.common.clock import monotonic_s
 from chaos.common.messages import state
 from chaos.loader.plain import HEADER, Stoppable, due, outcome, record_of
-from chaos.loader.rows import Row, integers, text
+from chaos.loader.rows_file import Row, integers, text
 
 TRANSACTION_TIMEOUT_MS = 20_000
 RETRY_BACKOFF_MS = 250

@@ -38,7 +38,7 @@ _ALIKE = ("partition", "key", "value")
 
 
 def text(column: str) -> str:
-    """SQL: bytes as verifiers compare them and people read them; `chaos.loader.rows.text` says the same, and explains it."""
+    """SQL: bytes as verifiers compare them and people read them; `chaos.loader.rows_file.text` explains them."""
     plain = f"CAST({column} AS STRING)"
     return f"IF(is_valid_utf8({plain}) AND NOT startswith({plain}, '0x'), {plain}, concat('0x', hex({column})))"
 

@@ -13,10 +13,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError
+from chaos.contract.read_table import ABOUT, ROWS
 from chaos.matching.demanded import Columns
 from chaos.matching.row_ids import Numbering
 from chaos.scenario.sinks import TableSink
-from chaos.subject.read_table import ABOUT, ROWS
 from verifiers import evidence
 from verifiers.base import Bounds, Evidence
 

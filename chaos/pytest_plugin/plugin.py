@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chaos.common.errors import PluginError
-from chaos.pytest_plugin.asked import FILE, has_our_lines, is_asked, is_driven, is_ours, keep_named, keep_typed
+from chaos.pytest_plugin.selection import FILE, has_our_lines, is_driven, is_ours, is_selected, keep_named, keep_typed
 from chaos.runtime.capabilities import EXTERNAL, RUNTIMES
 
 if TYPE_CHECKING:
     from chaos.engine.session import Session
-    from chaos.pytest_plugin.driven import Chaos
+    from chaos.pytest_plugin.fixture import Chaos
     from chaos.pytest_plugin.scenario_item import ScenarioItem
 
 _SCENARIOS = "chaos-scenarios"
@@ -101,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
     keep_named(config)
-    if is_asked(config) and config.getoption("numprocesses", None):
+    if is_selected(config) and config.getoption("numprocesses", None):
         raise pytest.UsageError("scenarios run one after the other, in one process: leave out -n")
     is_meant, file = config.getoption("--chaos-runtime") == EXTERNAL, config.getoption("--chaos-external")
     if is_meant != (file is not None):
@@ -142,13 +142,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     config = parent.config
     is_path = parent.session.isinitpath(file_path)
     if not is_ours(file_path, config):
-        if is_path and is_asked(config) and file_path.suffix in _YAML and has_our_lines(file_path):
+        if is_path and is_selected(config) and file_path.suffix in _YAML and has_our_lines(file_path):
             shown = os.path.relpath(file_path, config.rootpath)
             raise parent.CollectError(
                 f"{shown} is a scenarios file that is not looked for: add -o chaos_files={shlex.quote(shown)}"
             )
         return None
-    if is_asked(config) or (is_path and config.args_source is pytest.Config.ArgsSource.ARGS):
+    if is_selected(config) or (is_path and config.args_source is pytest.Config.ArgsSource.ARGS):
         try:
             module: pytest.Collector = _register_scenarios(config).ScenarioModule.from_parent(parent, path=file_path)
         except pytest.UsageError as error:
@@ -161,13 +161,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that drive a run, so that ``-m chaos`` selects them; without it they are deselected as scenarios are."""
     driven = [item for item in items if is_driven(item)]
-    if driven and is_asked(config):
+    if driven and is_selected(config):
         _register_scenarios(config)
     for item in driven:
         item.add_marker(pytest.mark.chaos)
         if config.pluginmanager.hasplugin("timeout") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_DRIVEN_WITHIN_S))  # one for ordinary tests would end it
-    if driven and not is_asked(config):
+    if driven and not is_selected(config):
         config.hook.pytest_deselected(items=driven)
         items[:] = [item for item in items if item not in driven]
 
@@ -196,13 +196,13 @@ def chaos_item(request: pytest.FixtureRequest, chaos_session: "Session") -> "Sce
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, chaos_session: "Session") -> "Iterator[Chaos]":
     """One run, driven by this test: start, faults in blocks, judge (docs/python.md)."""
-    if not is_asked(request.config):  # such a test is deselected, unless it hides that it asks for this fixture
+    if not is_selected(request.config):  # such a test is deselected, unless it hides that it asks for this fixture
         pytest.skip(_ASK)
-    from chaos.pytest_plugin import driven  # noqa: PLC0415 - takes a second
+    from chaos.pytest_plugin import fixture  # noqa: PLC0415 - takes a second
 
     if not request.config.pluginmanager.has_plugin(_DRIVEN):
-        request.config.pluginmanager.register(driven, _DRIVEN)
-    yield from driven.opened(request, chaos_session)
+        request.config.pluginmanager.register(fixture, _DRIVEN)
+    yield from fixture.opened(request, chaos_session)
 
 
 def _register_scenarios(config: pytest.Config) -> ModuleType:

@@ -22,8 +22,8 @@ from chaos.engine.session import Session
 from chaos.external import declaration
 from chaos.external.declaration import External
 from chaos.pytest_plugin import scenario_item
-from chaos.pytest_plugin.asked import is_asked, is_driven
 from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
+from chaos.pytest_plugin.selection import is_driven, is_selected
 from chaos.report import summary, terminal
 from chaos.runtime.capabilities import EXTERNAL
 from chaos.scenario.load import ScenarioFile, load, refused
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         UsageError: a line for each reason, with its place in the file; nothing is started.
     """
     ours = [(module, item) for item in items if (module := item.getparent(ScenarioModule))]
-    if not is_asked(config):
+    if not is_selected(config):
         config.hook.pytest_deselected(items=[item for _, item in ours])
         items[:] = [item for item in items if not item.getparent(ScenarioModule)]
         return

@@ -20,13 +20,13 @@ from chaos.common.events import (
     PhaseEnded,
     PhaseFailed,
     PipelineSampled,
-    ProcessSaid,
+    ProcessReport,
     TwinUsed,
 )
 from chaos.common.history import Event, of_type
 from chaos.judging.judge import NamedFinding, NamedVerdict
 from chaos.judging.progress import recoveries
-from chaos.judging.story import Story, Told
+from chaos.judging.story import Occurrence, Story
 from chaos.judging.verdict import Expectations, decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
@@ -207,12 +207,12 @@ def build(
     )
 
 
-def _of_supervisors(events: Iterable[Event]) -> Iterator[ProcessSaid]:
-    """What supervisors said of the copies of the program under test (`chaos.subject.supervisor`)."""
-    return (said for _, said in of_type(events, ProcessSaid) if not said.is_of_loader and "copy" in said.content)
+def _of_supervisors(events: Iterable[Event]) -> Iterator[ProcessReport]:
+    """What supervisors said of the copies of the program under test (`chaos.contract.supervisor`)."""
+    return (said for _, said in of_type(events, ProcessReport) if not said.is_of_loader and "copy" in said.content)
 
 
-def _code(said: ProcessSaid) -> int:
+def _code(said: ProcessReport) -> int:
     """The exit code of a copy that has ended; 0 where nothing is said of one."""
     code = said.content.get("code", 0) if said.event == "ended" else 0
     return code if isinstance(code, int) else 0
@@ -246,7 +246,7 @@ def _phases(events: Iterable[Event], errors: Mapping[str, str]) -> Iterator[Phas
 
 
 def _fault(name: str, kind: str, problem: str, story: Story) -> FaultRecord:
-    def when_ms(told: Told[Any] | None) -> int | None:
+    def when_ms(told: Occurrence[Any] | None) -> int | None:
         return told.event.time_ms if told else None
 
     return FaultRecord(

@@ -11,7 +11,7 @@ import psutil
 
 from chaos.common import processes
 from chaos.common.processes import ProcessTree
-from chaos.subject.base import Image
+from chaos.contract.base import Image
 
 
 @dataclass(frozen=True, slots=True)

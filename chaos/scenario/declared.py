@@ -21,9 +21,9 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from chaos.contract.placeholders import alone, partly_substituted, spelled
 from chaos.grammar.base import Location, Message, Mistake, did_you_mean, shown
 from chaos.grammar.yaml_source import copied
-from chaos.subject.placeholders import alone, partly_substituted, spelled
 
 NONE = "none"
 _KEYS = ("use", "with")

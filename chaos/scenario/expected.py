@@ -1,7 +1,7 @@
 """What is right, said by the user: `expected`, beside it `identity`, `rows_per_record` and `timers`.
 
 A way to say it is one class here: its keys, what it refuses, and what a run must know of it beforehand. What comes of it is one
-class in `chaos.expectation.said`.
+class in `chaos.expectation.definitions`.
 """
 
 import os

@@ -27,6 +27,7 @@ from pydantic import (
 
 from chaos.common import plugins
 from chaos.common.errors import PluginError
+from chaos.contract.placeholders import names_in
 from chaos.faults.registry import FAULTS, Fault
 from chaos.faults.registry import PLUGINS as _FAULTS
 from chaos.grammar.base import Declared, Name, Tag, WrongValueError, did_you_mean, shown
@@ -44,7 +45,6 @@ from chaos.scenario.sinks.reader import READERS as _READERS
 from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, PRECEDENCE, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
-from chaos.subject.placeholders import names_in
 
 plugins.require(_FAULTS, _VERIFIERS, _GENERATORS, _READERS)
 
@@ -200,7 +200,7 @@ class Filling(Declared):
         return self
 
     @model_validator(mode="after")
-    def _of_own_loader(self) -> Self:
+    def _of_user_loader(self) -> Self:
         if self.rows is None or not self.rows.SENDS_ITSELF:
             return self
         if "records" not in self.model_fields_set:
@@ -263,14 +263,14 @@ class Workload(Filling):
         return (self, *self.also)
 
     @property
-    def has_own_loader(self) -> bool:
+    def has_user_loader(self) -> bool:
         """Whether a program of the user's fills one of the topics: what it sends is not known beforehand."""
         return any(one.rows is not None and one.rows.SENDS_ITSELF for one in self.fillings)
 
     @property
     def may_use_transactions(self) -> bool:
         """Whether what fills the topics may write in transactions: of a program of the user's it is not known."""
-        return self.has_own_loader or any(one.producer.transaction_records for one in self.fillings)
+        return self.has_user_loader or any(one.producer.transaction_records for one in self.fillings)
 
     @property
     def total(self) -> int:

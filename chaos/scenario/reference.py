@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from chaos.contract.placeholders import MEANINGS
 from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS
 from chaos.grammar import targets, triggers
@@ -49,7 +50,6 @@ from chaos.scenario.verifiers import (
     PROGRESS,
     TRANSACTIONS,
 )
-from chaos.subject.placeholders import MEANINGS
 from verifiers.base import Verifier
 from verifiers.transactions.verifier import Transactions
 

@@ -22,11 +22,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from chaos.contract.placeholders import names_in, partly_substituted
 from chaos.grammar.base import Declared, Message, Problem, WrongValueError, did_you_mean, shown
 from chaos.grammar.targets import SERVICE_NAME
 from chaos.grammar.units import text_of_setting
 from chaos.scenario.topics import PLACEHOLDERS, unknown_placeholder
-from chaos.subject.placeholders import names_in, partly_substituted
 
 MOST_SERVICES = 9
 KNOWN = ("address", "folder", "project", "python")

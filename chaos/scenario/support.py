@@ -10,6 +10,7 @@ checked when a file is read; a fault is never skipped later. On an external syst
 
 from collections.abc import Collection, Iterator, Mapping
 
+from chaos.contract.placeholders import names_in
 from chaos.external.declaration import External
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault
 from chaos.grammar.base import Location, Message, Problem, within
@@ -19,7 +20,6 @@ from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.verifiers import PRECEDENCE
-from chaos.subject.placeholders import names_in
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -169,7 +169,7 @@ _CLOCKS = "it compares times of brokers and of this machine, whose clocks may di
 _PLAIN = "it asks brokers over a plain connection, and this cluster requires TLS or a login"
 
 
-def asked_outside(scenario: Scenario, external: External) -> Scenario:
+def for_external(scenario: Scenario, external: External) -> Scenario:
     """The scenario without the verifiers that have nothing to judge on this external system."""
     for name, reason in _unasked(external).items():
         scenario = scenario.without([name], reason)

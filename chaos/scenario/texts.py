@@ -15,8 +15,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 from pydantic import BaseModel, StringConstraints
 
 from chaos.common.errors import one_line
+from chaos.contract.placeholders import partly_substituted, substituted
 from chaos.grammar.base import Location, Message
-from chaos.subject.placeholders import partly_substituted, substituted
 
 M = TypeVar("M", bound=BaseModel)
 _PROJECT = "project"

@@ -21,9 +21,9 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
+from chaos.contract.placeholders import RESERVED, check
 from chaos.grammar.base import Declared, Message, Problem, WrongValueError, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
-from chaos.subject.placeholders import RESERVED, check
 
 PLACEHOLDERS = RESERVED
 """What stands for something that is known only when a scenario runs, beside the topics."""
@@ -56,7 +56,7 @@ def _topic_name(value: Any) -> Any:
     return value
 
 
-def _own_name(name: str) -> str:
+def _declared_name(name: str) -> str:
     if name in PLACEHOLDERS:
         raise WrongValueError(
             "topic-name-taken", f"{{{name}}} stands for something else in a pipeline; choose another name for this topic"
@@ -121,7 +121,7 @@ def _distinct(topics: dict[str, TopicSpec]) -> dict[str, TopicSpec]:
 
 
 TopicSpecs = Annotated[
-    dict[Annotated[TopicName, AfterValidator(_own_name)], Annotated[TopicSpec, BeforeValidator(_spec), _OrNothing]],
+    dict[Annotated[TopicName, AfterValidator(_declared_name)], Annotated[TopicSpec, BeforeValidator(_spec), _OrNothing]],
     AfterValidator(_distinct),
 ]
 

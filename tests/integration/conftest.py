@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from chaos.cluster import addresses
 from chaos.common import clock
 from chaos.common.history import History
+from chaos.contract.base import CHECKPOINT, Topic, Topics
 from chaos.engine.pipelines import application_of, endpoints, pipeline_of
 from chaos.engine.processes import ManagedProcess
 from chaos.faults.base import FaultContext, prove
@@ -22,7 +23,6 @@ from chaos.faults.registry import Fault
 from chaos.loader.declaration import FillSource
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
-from chaos.subject.base import CHECKPOINT, Topic, Topics
 
 ROOT = Path(__file__).parents[2]
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from chaos.audit.few_records import FewRecords
 from chaos.audit.logs import AuditUsageError, Topics, fix, land
+from chaos.audit.small_logs import SmallLogs
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from tests.integration.conftest import jvm_of
@@ -196,7 +196,7 @@ def test_retention_that_moves_while_it_is_read(system, chaos_session, tmp_path):
 
         with pytest.raises(InconclusiveError, match=removed):
             land(chaos_session.spark(), asked, fixed, str(tmp_path / "spark"))
-        with FewRecords(asked, fixed, tmp_path / "few") as few, pytest.raises(InconclusiveError, match=removed):
+        with SmallLogs(asked, fixed, tmp_path / "few") as few, pytest.raises(InconclusiveError, match=removed):
             few.landed()
 
     assert list((tmp_path / "spark").iterdir()) == []
@@ -212,7 +212,7 @@ def test_few_records_are_landed_as_spark_lands_them(system, chaos_session, tmp_p
         produce(system, SOURCE, [("late", "late")] * 6)
 
         land(spark, asked, fixed, str(tmp_path / "spark"))
-        with FewRecords(asked, fixed, tmp_path / "few") as few:
+        with SmallLogs(asked, fixed, tmp_path / "few") as few:
             assert few.landed() == fixed
 
     for side, records in (("source", RECORDS + len(odd)), ("sink", RECORDS + 1)):

@@ -13,14 +13,14 @@ from chaos.cluster.addresses import joined
 from chaos.cluster.rules import Rule
 from chaos.cluster.system import System
 from chaos.common import clock
-from chaos.common.events import ProcessSaid
+from chaos.common.events import ProcessReport
 from chaos.common.history import History, of_type
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.engine.processes import ManagedProcess
 from chaos.judging import landing, statements
 from chaos.loader.declaration import LEDGER, FillSource
 from chaos.loader.plain import Producing
 from chaos.scenario.pipelines.base import Tools
-from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 from tests.integration.conftest import application
 from verifiers import VERIFIERS, evidence
@@ -89,7 +89,7 @@ class Play:
         for subject in self.subjects:
             subject.listen()
         return [
-            said.content for _, said in of_type(self.history.events(), ProcessSaid) if (said.who, said.event) == (name, event)
+            said.content for _, said in of_type(self.history.events(), ProcessReport) if (said.who, said.event) == (name, event)
         ]
 
     def open(self):

@@ -32,11 +32,11 @@ from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Kafka
 from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.external import declaration as declared
 from chaos.external import discovery
 from chaos.install import artifacts, class_archives, preflight
 from chaos.scenario.pipelines.base import Tools
-from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 from tests.integration.external import play, said
 

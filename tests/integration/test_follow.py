@@ -17,11 +17,11 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from chaos.common import clock
 from chaos.common.history import History
+from chaos.contract.base import Topic, Topics
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import ManagedProcess
 from chaos.faults.broker_processes import start_again
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import Topic, Topics
 from tests.integration.conftest import application
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from chaos.loader import rows
+from chaos.loader import rows_file
 from chaos.scenario.load import load_text
 from verifiers.base import Verdict
 
@@ -57,7 +57,7 @@ def test_customers_that_recur(ran):
     assert report.verdict is Verdict.VALID, report.problems
     assert {findings[name, log].checked for name in ("duplicates", "values") for log in ("source", "sink")} == {8000}
     assert findings["ledger", "source"].checked == 8000
-    assert sum(1 for _ in rows.read(Path(report.run_dir) / rows.FILE)) == 8000
+    assert sum(1 for _ in rows_file.read(Path(report.run_dir) / rows_file.FILE)) == 8000
 
 
 @pytest.mark.nightly

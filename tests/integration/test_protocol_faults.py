@@ -10,13 +10,13 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.history import History
+from chaos.contract.base import Topic, Topics
 from chaos.engine.processes import ManagedProcess
 from chaos.engine.triggers import hold_request
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import SystemSpec
-from chaos.subject.base import Topic, Topics
 from tests.integration.conftest import application as declared_application
 from tests.integration.conftest import declared, endpoints, proved_and_healed
 

@@ -7,11 +7,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from chaos.common import clock
 from chaos.common.history import History
+from chaos.contract.base import CHECKPOINT, Topic, Topics
+from chaos.contract.checkpoint import checkpointed
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import ManagedProcess
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import CHECKPOINT, Topic, Topics
-from chaos.subject.checkpoint import checkpointed
 from pipelines.kafka import topic_id
 from pipelines.spark_square.sink import Sink, new_consumer, wake_coordinator
 from tests.integration.conftest import declared_pipeline

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.contract.base import CHECKPOINT
 from chaos.judging.judge import load_findings
 from chaos.judging.landing import landed
 from chaos.scenario.load import load, load_text
-from chaos.subject.base import CHECKPOINT
 from tests.integration.conftest import ROOT
 from verifiers.base import Verdict
 

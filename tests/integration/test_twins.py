@@ -11,8 +11,8 @@ from chaos.common.history import load as load_history
 from chaos.common.history import of_type
 from chaos.engine import twins
 from chaos.expectation.base import view
+from chaos.expectation.definitions import Query
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 from chaos.judging import landing
 from chaos.judging.judge import check
 from chaos.matching import row_ids

@@ -25,8 +25,8 @@ from verifiers.transactions.logs import (
     Start,
     State,
     Unfenced,
+    complete_from,
     table,
-    whole_from,
 )
 
 BEGAN_MS = 1_795_000_000_000
@@ -109,7 +109,7 @@ class Cluster:
     def logs(self) -> Logs:
         """As they are landed."""
         extents = [
-            Extent(*log, whole_from(self.low.get(log, 0), self.end(log), batches), self.end(log), self.end(log))
+            Extent(*log, complete_from(self.low.get(log, 0), self.end(log), batches), self.end(log), self.end(log))
             for log, batches in self.batches.items()
         ]
         begin = self.low.get((STATES, 0), 0)

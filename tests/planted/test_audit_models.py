@@ -6,12 +6,12 @@ from tempfile import mkdtemp
 
 import pytest
 
-from chaos.audit import expected as audit_expected
 from chaos.audit import logs as audit_logs
+from chaos.audit import query as audit_expected
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError
 from chaos.common.errors import InconclusiveError
-from chaos.expectation.said import Query
+from chaos.expectation.definitions import Query
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 

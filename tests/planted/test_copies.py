@@ -105,7 +105,7 @@ def test_a_log_that_has_too_little_in_common(spark):
 
 NARROW = Limits()
 CUT = replace(NARROW, most_rows=40)
-NO_ROOM = replace(NARROW, few_rows=0)
+NO_ROOM = replace(NARROW, small_rows=0)
 
 
 @pytest.fixture(scope="module")

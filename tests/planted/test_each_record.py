@@ -5,13 +5,14 @@ from random import Random
 
 import pytest
 
-from chaos.engine.expected import with_demand
+from chaos.contract.base import Topics
+from chaos.engine.demand import with_demand
 from chaos.engine.run_plan import RunPlan
 from chaos.expectation import ways
 from chaos.expectation.base import view
+from chaos.expectation.definitions import Function, Query
 from chaos.expectation.forms import State
 from chaos.expectation.model import Model
-from chaos.expectation.said import Function, Query
 from chaos.expectation.ways import OfEachRecord, OfModel
 from chaos.judging.judge import check
 from chaos.loader.declaration import FillSource
@@ -19,7 +20,6 @@ from chaos.matching import row_ids
 from chaos.matching.fast import PLAIN
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
 from tests import deployed
 from tests.planted.log import in_words, table
 from verifiers import evidence
@@ -169,7 +169,7 @@ def found_by(spark, tmp_path):
         records = spark.createDataFrame(table(source, OBSERVED))
         bounds = dict.fromkeys(range(PARTITIONS), Bounds(0, 200, 200))
         lines = row_ids.lines_of(bounds)
-        asked = ways.Asked(spark, lambda: {"numbers": view(records)}, PARTITIONS, positions, lines, anywhere)
+        asked = ways.WayContext(spark, lambda: {"numbers": view(records)}, PARTITIONS, positions, lines, anywhere)
         observed = spark.createDataFrame(table(sink, OBSERVED))
         found = way.rows(asked)(observed)
         reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": anywhere or found.anywhere}

@@ -84,7 +84,7 @@ LIMITS = st.builds(
     most_groups=st.sampled_from([10, 10_000]),
     most_rows=st.sampled_from([40, 10_000]),
     most_ids=st.sampled_from([10, 10_000]),
-    few_rows=st.sampled_from([0, 10_000]),
+    small_rows=st.sampled_from([0, 10_000]),
 )
 
 
@@ -357,7 +357,7 @@ def nested(parts: list[Groups]) -> Iterator[Groups]:
     [(1, 0, False), (12, 0, False), (13, 52, False), (13, 51, True), (24, 96, False)],
 )
 def test_the_verifiers_are_asked_where_most_would_be_read_again(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, blocks: int, few_rows: int, *, directly: bool
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, blocks: int, small_rows: int, *, directly: bool
 ) -> None:
     """More than half of the records, of 24 blocks of four, and not few."""
     asked: list[Evidence] = []
@@ -366,7 +366,7 @@ def test_the_verifiers_are_asked_where_most_would_be_read_again(
     for block in range(blocks):
         log = log.changed(12 * (block // 3) + block % 3, value="x")
 
-    islands.check(log.evidence(spark), replace(BY_OFFSET, few_rows=few_rows))
+    islands.check(log.evidence(spark), replace(BY_OFFSET, small_rows=small_rows))
 
     assert bool(asked) is directly
 

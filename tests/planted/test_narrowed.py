@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from chaos.audit import expected as audit_expected
 from chaos.audit import logs as audit_logs
+from chaos.audit import query as audit_expected
 from chaos.audit.judge import judge
 from chaos.matching.fast import PLAIN, sums
 from tests.planted.damaged import planted
@@ -105,7 +105,7 @@ def test_many_doubtful_rows_are_asked_about_with_all_others(spark):
     )
     found = sums.Demanded(due, 200, "", placed=True)
     for few, is_narrow in ((0, False), (200, True)):
-        limits = Limits(few_rows=few)
+        limits = Limits(small_rows=few)
         by_sums = sums.by_sums(found, sink, anywhere=True, limits=limits)
         by_place = sums.by_place(found, sink, sums.compared(due, sink, {0: 200}), limits)
         assert [by_sums.proved > 0, by_place.beyond is not None] == [is_narrow] * 2

@@ -7,8 +7,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from chaos.audit import expected as audit_expected
 from chaos.audit import logs as audit_logs
+from chaos.audit import query as audit_expected
 from chaos.audit.judge import judge
 from chaos.matching import row_ids
 from tests.planted.examples import EXAMPLES

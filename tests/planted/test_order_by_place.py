@@ -24,7 +24,7 @@ SIZES = (
     Limits(),
     Limits(block_bits=2, least_run=0, held_rows=0),
     Limits(block_bits=2, least_run=10**9, held_rows=0),
-    Limits(block_bits=3, most_groups=5, held_rows=0, few_rows=0),
+    Limits(block_bits=3, most_groups=5, held_rows=0, small_rows=0),
 )
 
 DEALINGS = {

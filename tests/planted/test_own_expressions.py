@@ -10,8 +10,8 @@ from chaos.audit import identity as audit_identity
 from chaos.audit.logs import AuditUsageError
 from chaos.expectation import expressions
 from chaos.expectation.base import ModelError
+from chaos.expectation.definitions import Query
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 from tests.planted.examples import EXAMPLES
 
 COLUMNS = "key string, value string"

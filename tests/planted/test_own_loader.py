@@ -3,7 +3,7 @@
 import pytest
 
 from chaos.judging.judge import check
-from chaos.matching import own_loader
+from chaos.matching import user_loader
 from tests.planted.test_own_rows import BOUNDS, LINES, OF_LOGS, frame, shown, verdicts
 from verifiers import evidence
 from verifiers.base import Evidence
@@ -20,7 +20,7 @@ def judged(spark, tmp_path):
         ledger = tmp_path / "ledger.csv"
         ledger.write_text("\n".join(("id,outcome,partition,offset,name,error", *said, "")), encoding="utf-8")
         observed = frame(spark, *records)
-        found = own_loader.of_source(spark, ledger, LINES)(observed)
+        found = user_loader.of_source(spark, ledger, LINES)(observed)
         evidence.write(tmp_path, Evidence("source", found.expected, observed, BOUNDS, {}, **found.views))
         one = evidence.load(spark, tmp_path, "source")
         return {name: check(name, one, LINES) for name in (*OF_LOGS, "ledger")}

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from chaos.judging.judge import check
-from chaos.loader import rows, sources
-from chaos.loader.rows import RowsError
+from chaos.loader import rows_file, sources
+from chaos.loader.rows_file import RowsError
 from chaos.matching import row_ids
 from chaos.scenario.rows.sql import compute
 from tests.planted.log import table
@@ -61,9 +61,9 @@ def of_source(spark, judged, tmp_path):
     """Judge a source: what was sent, the loader's ledger, and what is in the log."""
 
     def ask(ledger, *records, sent=SENT):
-        path, told = tmp_path / rows.FILE, tmp_path / "ledger.csv"
+        path, told = tmp_path / rows_file.FILE, tmp_path / "ledger.csv"
         raw = [{"key": key, "value": value, "partition": partition} for key, value, partition in sent]
-        rows.write(path, raw, 2, None, name=str)
+        rows_file.write(path, raw, 2, None, name=str)
         told.write_text("id,outcome,partition,offset\n" + "".join(f"{line}\n" for line in ledger), encoding="utf-8")
         return judged("source", row_ids.of_source(spark, path, told, LINES), frame(spark, *records), (*OF_LOGS, "ledger"))
 
@@ -217,7 +217,7 @@ def test_bytes_are_told_apart(spark):
 
     found = [row["t"] for row in data.orderBy("n").selectExpr(f"{row_ids.text('b')} AS t").collect()]
 
-    assert found == [rows.text(one) for one in BYTES]
+    assert found == [rows_file.text(one) for one in BYTES]
     assert len(set(found)) == len(BYTES)
 
 
@@ -252,8 +252,8 @@ def test_headers_are_told_apart(spark):
 def test_a_copy_that_loses_headers(spark, tmp_path, judged, kept):
     """Where they are compared, each record that had some has a wrong value, and both values are shown with them."""
     raw = [{"key": "ann", "value": "1", "headers": {"trace": str(number)}, "partition": 0} for number in range(3)]
-    path, told = tmp_path / rows.FILE, tmp_path / "ledger.csv"
-    rows.write(path, [*raw, {"key": "bob", "value": "2", "partition": 0}], 2, None, name=str)
+    path, told = tmp_path / rows_file.FILE, tmp_path / "ledger.csv"
+    rows_file.write(path, [*raw, {"key": "bob", "value": "2", "partition": 0}], 2, None, name=str)
     told.write_text("id,outcome,partition,offset\n" + "".join(f"{n},ok,0,{n}\n" for n in range(4)), encoding="utf-8")
     shown = row_ids.with_headers("value", "headers")
     texts = as_read(
@@ -274,8 +274,8 @@ def test_a_copy_that_loses_headers(spark, tmp_path, judged, kept):
 
 def test_headers_that_are_not_promised_are_not_compared(spark, tmp_path, judged):
     """The source is read without them, too."""
-    path, told = tmp_path / rows.FILE, tmp_path / "ledger.csv"
-    rows.write(path, [{"key": "ann", "value": "1", "headers": {"a": "b"}, "partition": 0}], 2, None, name=str)
+    path, told = tmp_path / rows_file.FILE, tmp_path / "ledger.csv"
+    rows_file.write(path, [{"key": "ann", "value": "1", "headers": {"a": "b"}, "partition": 0}], 2, None, name=str)
     told.write_text("id,outcome,partition,offset\n0,ok,0,0\n", encoding="utf-8")
 
     numbering = row_ids.of_source(spark, path, told, LINES, headers=False)

@@ -18,7 +18,7 @@ from verifiers.ordering import Ordering
 from verifiers.single_scan import groups, islands, pieces
 from verifiers.single_scan.groups import Limits
 
-FOOLED = replace(BY_OFFSET, block_bits=4, few_rows=0)  # groups by offset are made, and most of them are not islands
+FOOLED = replace(BY_OFFSET, block_bits=4, small_rows=0)  # groups by offset are made, and most of them are not islands
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_log_most_of_which_is_wrong_is_not_read_in_pieces(spark: SparkSession,
     wrong = tuple(row._replace(value="x") for row in log.expected)
     evidence = replace(log, expected=wrong).evidence(spark)
 
-    assert islands.check(evidence, replace(WITHOUT, few_rows=0)) == directly(evidence)
+    assert islands.check(evidence, replace(WITHOUT, small_rows=0)) == directly(evidence)
 
 
 @pytest.mark.parametrize("most_rows", [4, *nightly(1, 7, 10_000)])

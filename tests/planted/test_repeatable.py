@@ -2,12 +2,12 @@
 
 import pytest
 
-from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
+from chaos.audit import query as audit_expected
 from chaos.audit.logs import AuditUsageError
 from chaos.expectation.base import ModelError
+from chaos.expectation.definitions import Query
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 
 
 def query(value="value", rest=""):

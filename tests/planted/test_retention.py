@@ -9,9 +9,9 @@ from zlib import crc32
 
 import pytest
 
-from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit import query as audit_expected
 from chaos.audit.judge import judge
 from chaos.matching.fast import PLAIN
 from tests.planted.examples import EXAMPLES

@@ -8,16 +8,16 @@ import pytest
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, ProgressSampled
 from chaos.common.history import History
-from chaos.engine.expected import with_demand
+from chaos.engine.demand import with_demand
 from chaos.engine.pipelines import topics_of
 from chaos.engine.run_plan import RunPlan
 from chaos.expectation import model as models
 from chaos.expectation.base import nothing, view
+from chaos.expectation.definitions import ABOUT, ROWS, Query, Twin
 from chaos.expectation.model import Model
-from chaos.expectation.said import ABOUT, ROWS, Query, Twin
 from chaos.expectation.sources import SeveralTopics, fingerprint_of
 from chaos.judging.judge import check, judge
-from chaos.loader import rows
+from chaos.loader import rows_file
 from chaos.loader.declaration import FillSource
 from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
@@ -164,7 +164,7 @@ def acknowledged(spark, folder, name, sent, partitions):
     ledger = folder / f"{name}.csv"
     ledger.write_text("\n".join(lines) + "\n", encoding="utf-8")
     made = [{"key": key, "value": value, "partition": partition} for key, value, partition in sent]
-    rows.write(folder / f"{name}.parquet", iter(made), partitions, None, name=lambda number: f"row {number}")
+    rows_file.write(folder / f"{name}.parquet", iter(made), partitions, None, name=lambda number: f"row {number}")
     bounds = {partition: Bounds(0, end, end) for partition, end in ends.items()}
     number = partial(row_ids.of_source, spark, folder / f"{name}.parquet", ledger, headers=False)
     return bounds, number(row_ids.lines_of(bounds))

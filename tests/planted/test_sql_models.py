@@ -5,17 +5,17 @@ import re
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.engine.expected import with_demand
+from chaos.contract.base import Topic, Topics
+from chaos.engine.demand import with_demand
 from chaos.engine.run_plan import RunPlan
 from chaos.expectation.base import ModelError, nothing, view
+from chaos.expectation.definitions import Function, Query
 from chaos.expectation.model import Model
-from chaos.expectation.said import Function, Query
 from chaos.judging.judge import check
-from chaos.loader.declaration import FillSource, OwnLoader
+from chaos.loader.declaration import FillSource, UserLoader
 from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topic, Topics
 from tests import deployed
 from tests.planted.examples import nightly
 from tests.planted.log import table
@@ -487,7 +487,7 @@ def test_of_records_that_are_not_known_yet_the_query_alone_is_read(spark, tmp_pa
     workload = {"records": 30, "rows": {"command": ["load"]}}
     pipeline |= {"expected": {"sql": f"SELECT key, {asked} FROM orders WHERE value = 'large'"}}  # noqa: S608 - a constant
     declared = {"name": "a", "title": "A", "pipeline": pipeline, "workload": workload, "topics": {"orders": {}, "kept": {}}}
-    scenario, loader = Scenario.model_validate(declared), OwnLoader(("load",), 30, 10.0, 1, {})
+    scenario, loader = Scenario.model_validate(declared), UserLoader(("load",), 30, 10.0, 1, {})
     topics, subject = Topics((Topic("orders-1", 3),), "kept-1"), deployed.command(("a",), "g")
     planned = RunPlan(scenario, plan(scenario, 1), tmp_path, topics, (loader,), subject, "app")
 

@@ -3,9 +3,9 @@
 import pytest
 
 from chaos.expectation.base import ModelError, view
+from chaos.expectation.definitions import Query
 from chaos.expectation.forms import State
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 from chaos.judging.judge import check
 from chaos.matching.row_ids import OF_STATE, last_of_each
 from tests.planted.test_sql_models import AMOUNT, BOUNDS, ENDS, LINES, NAMES, ORDERS, TOTALS, frame, verdicts

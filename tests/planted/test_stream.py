@@ -20,7 +20,7 @@ from verifiers.single_scan.groups import Limits
 from verifiers.single_scan.stream import Stream, TooScatteredError
 
 BY_ROWS = Limits()
-BY_GROUPS = Limits(block_bits=2, least_run=0, few_rows=-1)
+BY_GROUPS = Limits(block_bits=2, least_run=0, small_rows=-1)
 Place = tuple[int, int, int, int]
 
 
@@ -126,8 +126,8 @@ def test_all_places_of_a_record_are_named(spark: SparkSession) -> None:
     ("limits", "message"),
     [
         (Limits(most_groups=5), "12 runs in 48 records are too many to be held"),
-        (Limits(most_groups=5, few_rows=-1), "a part of the log has too many runs to be held"),
-        (Limits(least_run=10**9, few_rows=-1), "a part of the log has too many runs to be held"),
+        (Limits(most_groups=5, small_rows=-1), "a part of the log has too many runs to be held"),
+        (Limits(least_run=10**9, small_rows=-1), "a part of the log has too many runs to be held"),
     ],
 )
 def test_a_log_without_runs_is_refused(spark: SparkSession, limits: Limits, message: str) -> None:

@@ -9,16 +9,16 @@ from pydantic import TypeAdapter
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.common.errors import InconclusiveError
+from chaos.contract import read_table
+from chaos.contract.read_table import ABOUT, ROWS, SPEC
 from chaos.expectation.base import ModelError, view
+from chaos.expectation.definitions import Query
 from chaos.expectation.forms import TableRows
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 from chaos.judging.judge import check
 from chaos.matching import row_ids, table_rows
 from chaos.scenario.sinks import Sink
 from chaos.scenario.sinks.parquet import ParquetTable
-from chaos.subject import read_table
-from chaos.subject.read_table import ABOUT, ROWS, SPEC
 from tests.planted.log import table
 from verifiers import evidence
 from verifiers.base import Bounds, Verdict

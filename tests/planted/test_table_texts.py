@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.subject import read_table
+from chaos.contract import read_table
 
 YEARS = [
     "DATE'-0001-06-01'",

@@ -26,8 +26,8 @@ from verifiers.transactions.logs import (
     Start,
     State,
     Unfenced,
+    complete_from,
     table,
-    whole_from,
 )
 from verifiers.transactions.starts import Skipped, Twice, Written
 from verifiers.transactions.steps import Step, Visible
@@ -292,7 +292,7 @@ def test_a_reader_is_given_what_is_committed():
     ],
 )
 def test_from_where_a_log_is_whole(low, end, batches, begin):
-    assert whole_from(low, end, batches) == begin
+    assert complete_from(low, end, batches) == begin
 
 
 # what coordinators decided ---------------------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ def test_what_may_have_lost_a_part_is_cut(begin, started_ms, has_a_piece, cut):
     if not has_a_piece:
         one.pieces.clear()
 
-    together._cut([one], Content(Extent(*SINK, begin, 99, 99), whole_ms=10))
+    together._cut([one], Content(Extent(*SINK, begin, 99, 99), complete_ms=10))
 
     assert bool(one.cut) is cut
 

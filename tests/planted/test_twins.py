@@ -7,8 +7,8 @@ import pytest
 from chaos.common.errors import InconclusiveError
 from chaos.engine import twins
 from chaos.expectation.base import nothing, view
+from chaos.expectation.definitions import ABOUT, ROWS, Twin
 from chaos.expectation.model import Model
-from chaos.expectation.said import ABOUT, ROWS, Twin
 from chaos.expectation.sources import fingerprint
 from chaos.judging.judge import check
 from chaos.matching import row_ids

@@ -61,7 +61,7 @@ class Limits:
         most_groups: of one log, some 200 bytes each while they are collected.
         most_rows: held at once, some 50 bytes each.
         most_ids: ticked off, a byte each.
-        few_rows: so many are read again even if they are most of the log.
+        small_rows: so many are read again even if they are most of the log.
         held_rows: of both logs of an audit; so few are grouped here, and not by Spark.
     """
 
@@ -70,7 +70,7 @@ class Limits:
     most_groups: int = 4_000_000
     most_rows: int = 8_000_000
     most_ids: int = 500_000_000
-    few_rows: int = 100_000
+    small_rows: int = 100_000
     held_rows: int = 200_000
 
 

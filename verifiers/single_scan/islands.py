@@ -168,7 +168,7 @@ def _are_most(blocks: Longs, observed: Groups, partitions: int, limits: Limits) 
     """Whether more than half of the records are in these blocks, and not few."""
     again = np.isin(observed.ids(partitions), blocks)
     proved, rest = (int(observed["records"][part].sum()) for part in (~again, again))
-    return rest > proved and rest > limits.few_rows
+    return rest > proved and rest > limits.small_rows
 
 
 def _by_block(side: Groups, partitions: int) -> Longs:

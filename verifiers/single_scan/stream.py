@@ -57,7 +57,7 @@ class Stream:
         return self._duplicates(), self._inversions()
 
     def _cut(self, part: Evidence) -> Runs:
-        if sum(bounds.lso - bounds.low for bounds in part.bounds.values()) <= self._limits.few_rows:
+        if sum(bounds.lso - bounds.low for bounds in part.bounds.values()) <= self._limits.small_rows:
             return islands.cut(groups.decoded(part.observed), self._partitions)
         found = islands.runs_of(part, groups.summarize(part, self._limits), self._limits)
         if found is None:

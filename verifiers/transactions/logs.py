@@ -276,7 +276,7 @@ def table(name: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SCHEMAS[name])
 
 
-def whole_from(low: int, end: int, batches: Iterable[Batch]) -> int:
+def complete_from(low: int, end: int, batches: Iterable[Batch]) -> int:
     """The offset from which on nothing was removed from a log, whose batches are in order.
 
     Compaction leaves holes between batches, and batches with fewer records than offsets.

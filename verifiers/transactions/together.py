@@ -76,7 +76,7 @@ class Content:
         ended, open: pieces, those that are ended in the order of their markers.
         plain: positions outside of any transaction.
         before: positions that compaction has left before the log is whole.
-        whole_ms: time of the first marker in the whole part: what began before may be lost in part, if anything was removed.
+        complete_ms: time of the first marker in the whole part: what began before may be lost in part, if anything was removed.
         unmarked: records outside of transactions.
         by_broker_ms: the earliest time that a broker gave something in it.
         unread: transactional batches of a log of positions, with records that are no positions which were landed.
@@ -88,7 +88,7 @@ class Content:
     plain: list[Position] = field(default_factory=list)
     before: list[Position] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    whole_ms: int = _NEVER
+    complete_ms: int = _NEVER
     unmarked: int = 0
     by_broker_ms: int = _NEVER
     unread: list[Batch] = field(default_factory=list)
@@ -189,7 +189,7 @@ def _walk(log: Log, content: Content, batches: Sequence[Batch], positions: Seque
             piece = open_.pop(batch.producer_id, None) or Piece(log, batch.producer_id, batch.producer_epoch)
             piece.epoch, piece.marker, piece.control = batch.producer_epoch, batch.first_offset, batch.control
             piece.at_ms = batch.timestamp_ms
-            content.whole_ms = min(content.whole_ms, piece.at_ms)
+            content.complete_ms = min(content.complete_ms, piece.at_ms)
             content.ended.append(piece)
             continue
         within = _piece(log, open_, batch) if batch.transactional else None
@@ -304,7 +304,7 @@ def _cut(own: Sequence[Transaction], content: Content) -> None:
     """A log may have lost what was written in it before it is whole."""
     log = content.extent.topic, content.extent.partition
     for transaction in own if content.extent.begin else ():
-        if transaction.started_ms <= content.whole_ms or (transaction.settled and log not in transaction.pieces):
+        if transaction.started_ms <= content.complete_ms or (transaction.settled and log not in transaction.pieces):
             transaction.cut.add(log)
 
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from chaos.audit.command import Audit, Echo
-from chaos.audit.follow import live
-from chaos.audit.follow import plan as follow_plan
-from chaos.audit.follow.plan import Following, Plan
+from chaos.audit.follow import live, options
+from chaos.audit.follow.options import Following, Plan
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.audit.where import Where, check_routing
 from chaos.common import clock
@@ -39,7 +38,7 @@ class OfFollowing:
             raise AuditUsageError(f"--identity {self.identity!r}: names nothing; write key, row or header:NAME")
         check_routing(self.routing, self.source, self.sink)
         self.where.check({"--source": self.source, "--sink": self.sink}, {}, "", "")
-        follow_plan.check(self._plan(self._topics))
+        options.check(self._plan(self._topics))
 
     def run(self, echo: Echo) -> Audit:
         """Without Spark, until the time is over or a signal comes."""

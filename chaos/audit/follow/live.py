@@ -31,16 +31,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chaos.audit.follow import openmetrics, report
-from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.matching import SIDES, End, Follow, Mark, Row, Side
-from chaos.audit.follow.plan import Plan, identify, seconds
+from chaos.audit.follow.options import Plan, identify, seconds
 from chaos.audit.follow.report import STALL_S, Moment, Numbers
+from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
 from chaos.cluster.topics import log_ends, topic_ids
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
+from chaos.contract.clients import known
 from chaos.report.formatting import number
-from chaos.subject.clients import known
 from verifiers.base import Bounds, Finding
 
 _AT_ONCE = 5000
@@ -228,7 +228,7 @@ def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
         brokers = stack.enter_context(closing(_Brokers(plan.topics, settings)))
         with _answering(plan.topics.bootstrap):
             first, cluster = brokers.ends(Mark(0, {})), brokers.cluster()
-        kept = Kept(plan, cluster, first.ids)
+        kept = SavedState(plan, cluster, first.ids)
         follow = kept.load()
         begun = follow is not None
         follow = follow or Follow(plan.asked)
@@ -298,7 +298,7 @@ class _Live:
         brokers: _Brokers,
         first: Ends,
         page: openmetrics.Page,
-        kept: Kept,
+        kept: SavedState,
         echo: Echo,
     ) -> None:
         self._plan, self._follow, self._readers, self._brokers = plan, follow, readers, brokers

@@ -45,7 +45,7 @@ SIDES: tuple[Side, Side] = ("source", "sink")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Comparison:
     """How both logs are compared.
 
     Attributes:
@@ -202,7 +202,7 @@ class Follow:
         rewritten: partitions of the sink that were cut off: rows may have been written there again.
     """
 
-    asked: Asked
+    asked: Comparison
     counts: Counts = field(default_factory=Counts)
     at: dict[Side, dict[int, int]] = field(default_factory=lambda: {side: {} for side in SIDES})
     examples: list[Seen] = field(default_factory=list)

@@ -69,7 +69,7 @@ class Copied:
 
 def worth_asking(copied: Copied, limits: Limits) -> int:
     """How many rows may be doubtful where it is quicker to ask about these alone than about all."""
-    return max(limits.few_rows, min(limits.most_rows, copied.rows // SHARE))
+    return max(limits.small_rows, min(limits.most_rows, copied.rows // SHARE))
 
 
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:

@@ -24,7 +24,7 @@ _PLACE = ("partition", "offset")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Matched:
     """What was found.
 
     Attributes:
@@ -55,7 +55,7 @@ def _readable(key: bytes) -> str:
         return f"0x{key.hex()}"
 
 
-def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, int]) -> Found:
+def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, int]) -> Matched:
     """The answers to what is demanded; a record may not be in any partition but its own, and nothing was compacted.
 
     Args:
@@ -77,7 +77,7 @@ def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, i
     answers = right & ~demanded
     answered = runs.of_rows(both.partition[answers], both.offset[answers], *np.divmod(ids[answers], lines)[::-1])
     unordered = _unordered(both, left & ~changed | demanded & both.free & processed, changed)
-    return Found(
+    return Matched(
         _expected(wanted.filter(~right[: len(wanted)]), ids[: len(wanted)][~right[: len(wanted)]]),
         _observed(rows.filter(~right[len(wanted) :]), ids[len(wanted) :][~right[len(wanted) :]]),
         answered,

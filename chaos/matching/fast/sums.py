@@ -91,7 +91,7 @@ def by_sums(
     odd = (ours != theirs).any(axis=0)
     rows = int(theirs[0].sum())
     doubtful = int(max(side[0][odd].sum() for side in (ours, theirs)))
-    if doubtful > max(limits.few_rows, rows // alignment.SHARE):
+    if doubtful > max(limits.small_rows, rows // alignment.SHARE):
         return Narrowed(found, sink)
     proved = rows - int(theirs[0][odd].sum())
     if not odd.any():

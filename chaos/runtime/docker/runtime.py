@@ -29,13 +29,13 @@ from testcontainers.core.container import DockerContainer
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.warden import SESSION_VARIABLE, Session
+from chaos.contract.base import Image
 from chaos.install import cache, preflight
 from chaos.runtime.base import ProcessSpec
 from chaos.runtime.docker import engine, network
 from chaos.runtime.docker.engine import asking
 from chaos.runtime.docker.network import Machine
 from chaos.runtime.docker.process import REAL, ContainerProcess, Disk, on_disk
-from chaos.subject.base import Image
 
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'  # Docker's own log is not a file of ours
 _PROJECT = Path(__file__).parents[3]

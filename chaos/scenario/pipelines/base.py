@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, StringConstraints
 
+from chaos.contract.base import Command, Endpoints, Topics
+from chaos.contract.placeholders import of_topics
 from chaos.grammar.base import Declared, Location, Problem
 from chaos.grammar.units import text_of_setting
 from chaos.install.artifacts import Parts
@@ -14,8 +16,6 @@ from chaos.runtime.capabilities import Capability
 from chaos.scenario import texts
 from chaos.scenario.expected import Way, way_of
 from chaos.scenario.sinks import TableSink
-from chaos.subject.base import Command, Endpoints, Topics
-from chaos.subject.placeholders import of_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Kind(Declared):
         return {}
 
     @property
-    def wanted_packages(self) -> tuple[str, ...]:
+    def required_packages(self) -> tuple[str, ...]:
         """What must be fetched before it can be run."""
         return ()
 
@@ -143,7 +143,7 @@ class Kind(Declared):
         """
         raise NotImplementedError
 
-    def own_positions(self, site: Site) -> Mapping[int, int]:  # noqa: ARG002 - it has none
+    def checkpoint_positions(self, site: Site) -> Mapping[int, int]:  # noqa: ARG002 - it has none
         """Committed position in each source partition, where no consumer group has them."""
         return {}
 
@@ -155,7 +155,7 @@ class Kind(Declared):
         """The process that reads its table.
 
         Args:
-            place: a folder for what is read (`chaos.subject.read_table`).
+            place: a folder for what is read (`chaos.contract.read_table`).
         """
         raise NotImplementedError
 

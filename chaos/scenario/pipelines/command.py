@@ -1,10 +1,10 @@
 """Bring your own: any command that copies topic to topic is a pipeline, unchanged.
 
 The words of the command, its environment, the group and the transactional ids may contain placeholders, the names of topics
-among them (`chaos.subject.placeholders`). All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. Each
+among them (`chaos.contract.placeholders`). All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. Each
 further instance that a fault starts has its number as ``{instance}``, which is 1 for the first.
 
-The command runs under `chaos.subject.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when
+The command runs under `chaos.contract.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when
 it has ended.
 """
 
@@ -13,15 +13,15 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from chaos.contract import clients
+from chaos.contract.base import Command, Topics
+from chaos.contract.placeholders import names_in, of_topics, substituted
+from chaos.contract.supervisor import supervised
 from chaos.grammar.base import WrongValueError
 from chaos.scenario.pipelines.base import Site, Tools, Word
 from chaos.scenario.pipelines.in_group import ProgramInGroup
 from chaos.scenario.pipelines.program import OnThisMachine
 from chaos.scenario.texts import Template
-from chaos.subject import clients
-from chaos.subject.base import Command, Topics
-from chaos.subject.placeholders import names_in, of_topics, substituted
-from chaos.subject.supervisor import supervised
 
 
 class CommandPipeline(ProgramInGroup, OnThisMachine):

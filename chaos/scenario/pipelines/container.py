@@ -1,17 +1,17 @@
 """A pipeline that is an image of the user's: a container on the network of the run, with nothing of this machine in it.
 
-What the image runs is supervised as a command is (`chaos.subject.supervisor`, whose reports these are), but by a script for
+What the image runs is supervised as a command is (`chaos.contract.supervisor`, whose reports these are), but by a script for
 any ``sh``: the image need not have Python. There is one copy.
 """
 
 from typing import Annotated, ClassVar, Literal
 
+from chaos.contract import clients
+from chaos.contract.base import Command, Image
+from chaos.contract.placeholders import substituted
 from chaos.scenario.pipelines.base import Site, Word
 from chaos.scenario.pipelines.in_group import ProgramInGroup
 from chaos.scenario.texts import Template
-from chaos.subject import clients
-from chaos.subject.base import Command, Image
-from chaos.subject.placeholders import substituted
 
 SUPERVISES = r"""
 restarts=$1 says_started=$2; shift 2

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chaos.contract import clients
+from chaos.contract.base import Command, Endpoints, Topics
+from chaos.contract.placeholders import by_partition, substituted
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.pipelines.base import Site, Tools
 from chaos.scenario.sinks import TableSink
-from chaos.subject import clients
-from chaos.subject.base import Command, Endpoints, Topics
-from chaos.subject.placeholders import by_partition, substituted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Deployed:
         """Committed position in each source partition, exclusive; a partition without one is left out."""
         if self.declared.group:
             return clients.positions(endpoints, self.consumer_group(topics), topics)
-        return self.declared.own_positions(self._site(endpoints, topics, folder))
+        return self.declared.checkpoint_positions(self._site(endpoints, topics, folder))
 
     def consumer_group(self, topics: Topics) -> str:
         """Its consumer group; empty when it has none."""
@@ -56,7 +56,7 @@ class Deployed:
         """The process that reads its table.
 
         Args:
-            place: a folder for what is read (`chaos.subject.read_table`).
+            place: a folder for what is read (`chaos.contract.read_table`).
         """
         return self.declared.reader(self._site(endpoints, topics, folder), place)
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from chaos.contract.placeholders import names_in
 from chaos.grammar.base import Problem, WrongValueError
 from chaos.grammar.units import SomeSeconds
 from chaos.runtime.capabilities import Capability
@@ -13,7 +14,6 @@ from chaos.scenario.pipelines.base import Word
 from chaos.scenario.pipelines.program import Program
 from chaos.scenario.sinks import TopicSink
 from chaos.scenario.texts import Template
-from chaos.subject.placeholders import names_in
 
 _IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
 

@@ -73,7 +73,7 @@ class OnThisMachine(Program):
     working_directory: Annotated[Word, ProjectPath()] | None = None
 
     @property
-    def wanted_packages(self) -> tuple[str, ...]:
+    def required_packages(self) -> tuple[str, ...]:
         return self.packages
 
     @property

@@ -2,7 +2,7 @@
 
     spark-submit  settings that lead it to the system  configuration  APPLICATION  arguments
 
-The arguments, and the values of settings and variables, may contain placeholders (`chaos.subject.placeholders`).
+The arguments, and the values of settings and variables, may contain placeholders (`chaos.contract.placeholders`).
 Group and transactional ids may contain topics, {suffix} and {prefix}, and the ids {partition}. How far the job is, is
 read from its checkpoint, or asked of its group; its application is found at the page of its driver.
 
@@ -27,6 +27,11 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from chaos.common import files
 from chaos.common.errors import one_line
+from chaos.contract import clients, read_table
+from chaos.contract.base import CHECKPOINT, DRIVER_PORT, Command
+from chaos.contract.checkpoint import checkpointed, of_query
+from chaos.contract.placeholders import names_in, substituted
+from chaos.contract.supervisor import IN_MEMORY, supervised
 from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
@@ -34,11 +39,6 @@ from chaos.scenario.pipelines.base import Setting, Site, Word
 from chaos.scenario.pipelines.program import OnThisMachine
 from chaos.scenario.sinks import Sink, TableSink
 from chaos.scenario.texts import ProjectPath, Template
-from chaos.subject import clients, read_table
-from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command
-from chaos.subject.checkpoint import checkpointed, of_query
-from chaos.subject.placeholders import names_in, substituted
-from chaos.subject.supervisor import IN_MEMORY, supervised
 
 OF_NAMES = ("source", "sink", "prefix", "suffix")
 """Placeholders of names that a job chooses itself."""
@@ -167,7 +167,7 @@ class SparkSubmitPipeline(OnThisMachine):
         begins_by = f"a query to begin its checkpoint in {checkpoint}"
         return Command(argv, environment, has_events=False, has_begun=partial(_has_begun, checkpoint), begins_by=begins_by)
 
-    def own_positions(self, site: Site) -> Mapping[int, int]:
+    def checkpoint_positions(self, site: Site) -> Mapping[int, int]:
         """Those of its checkpoint: Spark's Kafka source commits none to a group."""
         return checkpointed(of_query(site.folder / CHECKPOINT, site.topics.source), site.topics.source)
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 from pyspark.sql import SparkSession
 
 from chaos.grammar.base import Location, Problem
-from chaos.loader import rows
-from chaos.loader.declaration import OwnLoader
+from chaos.loader import rows_file
+from chaos.loader.declaration import UserLoader
 from chaos.scenario import texts
 from chaos.scenario.one_of import KindByKey
 
@@ -19,7 +19,7 @@ class Making:
     """The file of rows that a run makes before anything is sent.
 
     Attributes:
-        path: of the file (`chaos.loader.rows`).
+        path: of the file (`chaos.loader.rows_file`).
         partitions: of the topic.
         records: how many the workload sends.
         wanted: how many there must be; None for as many as there are.
@@ -44,7 +44,7 @@ class Making:
         Raises:
             RowsError: one is not a row, or there are too few or too many.
         """
-        return rows.write(self.path, raw, self.partitions, self.wanted, name=lambda number: f"row {number}{of}")
+        return rows_file.write(self.path, raw, self.partitions, self.wanted, name=lambda number: f"row {number}{of}")
 
 
 class RowsBase(KindByKey):
@@ -85,6 +85,6 @@ class RowsBase(KindByKey):
         """
         raise NotImplementedError
 
-    def loader(self, records: int, rate_per_s: float, seed: int, programs: Mapping[str, str], ledger: str) -> OwnLoader:
-        """What writes to the topic itself; arguments as in `OwnLoader`."""
+    def loader(self, records: int, rate_per_s: float, seed: int, programs: Mapping[str, str], ledger: str) -> UserLoader:
+        """What writes to the topic itself; arguments as in `UserLoader`."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from chaos.grammar.base import Message, Problem
 from chaos.grammar.units import text_of_setting
-from chaos.loader.declaration import PLACEHOLDERS, OwnLoader
+from chaos.loader.declaration import PLACEHOLDERS, UserLoader
 from chaos.scenario.rows.base import RowsBase
 from chaos.scenario.texts import ProjectPath, Template, Written, not_a_folder
 
@@ -41,6 +41,6 @@ class CommandRows(RowsBase):
         if self.working_directory is not None and not os.path.isdir(folder / self.working_directory):  # noqa: PTH112 - it takes any path
             yield ("working_directory",), not_a_folder(self.working_directory, folder)
 
-    def loader(self, records: int, rate_per_s: float, seed: int, programs: Mapping[str, str], ledger: str) -> OwnLoader:
+    def loader(self, records: int, rate_per_s: float, seed: int, programs: Mapping[str, str], ledger: str) -> UserLoader:
         runs_in = self.working_directory or ""
-        return OwnLoader(self.command, records, rate_per_s, seed, programs, self.environment, runs_in, ledger)
+        return UserLoader(self.command, records, rate_per_s, seed, programs, self.environment, runs_in, ledger)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from chaos.grammar.base import Message, Problem, shown
 from chaos.loader import sources
-from chaos.loader.rows import RowsError
+from chaos.loader.rows_file import RowsError
 from chaos.scenario.rows.base import Making, RowsBase
 from chaos.scenario.texts import ProjectPath, Written
 

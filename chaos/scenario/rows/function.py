@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue
 from chaos.common.errors import one_line
 from chaos.grammar.base import Message
 from chaos.loader import sources
-from chaos.loader.rows import RowsError
+from chaos.loader.rows_file import RowsError
 from chaos.loader.sources import Function
 from chaos.scenario.rows.base import Making, RowsBase
 

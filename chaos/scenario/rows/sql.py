@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from chaos.common.errors import one_line
 from chaos.loader import sources
-from chaos.loader.rows import RowsError
+from chaos.loader.rows_file import RowsError
 from chaos.scenario.rows.base import Making, RowsBase
 from chaos.scenario.texts import Written
 

@@ -2,7 +2,7 @@
 
 A kind of sink is one class in one file here: its keys, its checks, what table it is in a run, how often rows were added to it,
 and what to do about it when it cannot be read. All kinds are found without being registered. What reads a table runs in another
-Spark, and is a function of `chaos.subject.read_table`.
+Spark, and is a function of `chaos.contract.read_table`.
 """
 
 import pkgutil

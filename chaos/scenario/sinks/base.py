@@ -1,7 +1,7 @@
 """What the framework asks of every kind of sink, and of every kind of table.
 
 A table is read once, when the job has ended, by the job's own Spark with the job's packages and settings: another version of
-Spark often cannot read it. What that process does is in `chaos.subject.read_table`, in a function that the kind of table names.
+Spark often cannot read it. That process runs a function of `chaos.contract.read_table`, which the kind of table names.
 
 What must be in a table is said by `expected`, whose rows have the table's columns. Its rows have no offsets, no order and no
 transactions, so they are judged as a multiset: duplicates, gaps, values.
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+from chaos.contract.placeholders import names_in
 from chaos.grammar.base import Message, Problem
 from chaos.scenario import texts
 from chaos.scenario.expected import missing_rows
@@ -19,7 +20,6 @@ from chaos.scenario.one_of import KindByKey
 from chaos.scenario.texts import Template, Written
 from chaos.scenario.topics import TopicSpecs
 from chaos.scenario.verifiers import PRECEDENCE
-from chaos.subject.placeholders import names_in
 
 PLACEHOLDERS = ("folder", "checkpoint", "source", "prefix", "suffix", "project")
 OF_A_RUN = ("folder", "checkpoint", "suffix")
@@ -57,7 +57,7 @@ class TableSink(SinkBase):
     """A table that a Spark job writes in place of a topic."""
 
     FORMAT: ClassVar[str]
-    """What `chaos.subject.read_table` reads it as."""
+    """What `chaos.contract.read_table` reads it as."""
     topic: ClassVar[str] = ""
     routing: ClassVar[None] = None
     form: ClassVar[Literal["log"]] = "log"
@@ -78,7 +78,7 @@ class TableSink(SinkBase):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What `chaos.subject.read_table` is told of it."""
+        """What `chaos.contract.read_table` is told of it."""
         reading = {"format": self.FORMAT, "place": self.place, "options": dict(self.options)}
         return {**reading, "password_in": "", "arguments": {}}
 

@@ -9,10 +9,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.audit.follow import live, openmetrics
-from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.live import Ends
 from chaos.audit.follow.matching import Follow, Mark, Side
-from chaos.audit.follow.plan import Following, Plan
+from chaos.audit.follow.options import Following, Plan
+from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import Topics
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
@@ -89,7 +89,7 @@ class World:
     def followed(self, stop=None, at_once=None):
         """Follow to the end; verdict and count of each finding."""
         first, follow = self.ends(Mark(0, {})), None
-        kept = self.kept or Kept(self.plan, "c")
+        kept = self.kept or SavedState(self.plan, "c")
         follow = kept.load()
         begun, follow = follow is not None, follow or Follow(self.plan.asked)
         if not begun:

@@ -17,12 +17,12 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from chaos.audit.follow import openmetrics, plan, report
+from chaos.audit.follow import openmetrics, options, report
 from chaos.audit.follow.command import OfFollowing
-from chaos.audit.follow.kept import Kept
-from chaos.audit.follow.matching import Asked, Follow, Side, Standing
-from chaos.audit.follow.plan import Following, Plan
+from chaos.audit.follow.matching import Comparison, Follow, Side, Standing
+from chaos.audit.follow.options import Following, Plan
 from chaos.audit.follow.report import Moment
+from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.audit.where import Where
 from chaos.cli import main
@@ -32,7 +32,7 @@ from verifiers.base import Verdict
 TOPICS = Topics("h:1", ("orders",), ("squares",))
 PLAN = Plan(TOPICS, "key", "identity", "same", Following())
 NUMBERS: dict[Side, Any] = {"source": {"orders": {0: 0, 1: 1, 2: 2}}, "sink": {"squares": {0: 0, 1: 1, 2: 2}}}
-OVERDUE_MS = Asked().overdue_ms
+OVERDUE_MS = Comparison().overdue_ms
 LONG = "x" * 300  # longer than a name of a file may be
 
 
@@ -62,14 +62,14 @@ def wrong(follow):
 
 def test_a_copy_in_another_order():
     """The order of rows plays no part."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"], ["1:0 c=3", "0:0 b=2", "0:1 a=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"], ["1:0 c=3", "0:0 b=2", "0:1 a=1"])
 
     assert (wrong(follow), follow.standing(), follow.judged) == ({"answered": 3}, Standing(), {0: 2, 1: 1})
 
 
 def test_rows_that_are_read_before_their_records():
     """Nothing is said of them until the source was read as far as it was written when they were."""
-    follow = Follow(Asked())
+    follow = Follow(Comparison())
     follow.read_sink([row("0:0", "a=1"), row("0:1", "X=9")], 0)
     mark = follow.mark()
     follow.read_sink([row("0:2", "b=2")], 0)
@@ -90,7 +90,7 @@ def test_recurring_rows_are_multisets():
     source = [f"0:{number} {text}" for number, text in enumerate(["a=1", "a=1", "b=1", "b=1", "b=1", "a=2"])]
     sink = [f"0:{number} {text}" for number, text in enumerate(["b=1", "a=1", "a=2", "a=1", "a=1", "a=1", "b=1"])]
 
-    follow = read(Follow(Asked()), source, sink)
+    follow = read(Follow(Comparison()), source, sink)
 
     assert (wrong(follow), follow.outstanding) == ({"answered": 5, "duplicates": 2}, 1)
     assert [one.identity for one in follow.demands()] == [b"b"]
@@ -106,7 +106,7 @@ def test_multisets_by_chance(seed):
     random.shuffle(written)
     if anywhere:
         written = [(random.randrange(5), key, value) for _, key, value in written]
-    follow, source, sink = Follow(Asked(anywhere=anywhere)), numbered(rows), numbered(written)
+    follow, source, sink = Follow(Comparison(anywhere=anywhere)), numbered(rows), numbered(written)
     while source or sink:
         side, take = random.choice([(source, follow.read_source), (sink, follow.read_sink)])
         size = random.randrange(20)
@@ -140,7 +140,7 @@ def numbered(rows):
 
 def test_another_value_than_the_demanded_one():
     """It stands in the place of its record; the right row after it is one too many."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=7", "0:1 b=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=7", "0:1 b=1"])
     assert (wrong(follow), follow.outstanding) == ({"answered": 2, "wrong_values": 1}, 0)
 
     read(follow, sink=["0:2 a=1", "0:3 a=7"])
@@ -150,14 +150,14 @@ def test_another_value_than_the_demanded_one():
 
 def test_without_values():
     """Identities alone are compared where no model was named."""
-    follow = read(Follow(Asked("identity")), ["0:0 a=1", "0:1 b=2"], ["0:0 a=X", "0:1 a=Y"])
+    follow = read(Follow(Comparison("identity")), ["0:0 a=1", "0:1 b=2"], ["0:0 a=X", "0:1 a=Y"])
 
     assert (wrong(follow), follow.outstanding) == ({"answered": 1, "duplicates": 1}, 1)
 
 
 def test_rows_as_they_are():
     """Keys may be null, and a row with another value answers nothing."""
-    follow = Follow(Asked("row"))
+    follow = Follow(Comparison("row"))
     follow.read_source([(0, 0, None, b"1"), (0, 1, b"", b"1"), (0, 2, b"a", None), (0, 3, b"a", b"")], 0)
     follow.read_sink([(0, 0, None, b"1"), (0, 1, b"a", b""), (0, 2, b"a", b"2")], 0)
     follow.settle(follow.mark(), 0)
@@ -169,13 +169,13 @@ def test_a_row_in_another_partition():
     """By routing `same` it is misrouted, unless a record of its own partition demands it; by `any` it is right."""
     source, sink = ["0:0 a=1", "1:0 b=2", "2:0 a=1"], ["2:0 a=1", "1:0 a=1", "4:0 b=2"]
 
-    assert wrong(read(Follow(Asked()), source, sink)) == {"answered": 3, "misrouted": 2}
-    assert wrong(read(Follow(Asked(anywhere=True)), source, sink)) == {"answered": 3}
+    assert wrong(read(Follow(Comparison()), source, sink)) == {"answered": 3, "misrouted": 2}
+    assert wrong(read(Follow(Comparison(anywhere=True)), source, sink)) == {"answered": 3}
 
 
 def test_what_nothing_identifies():
     """A record without an identity demands nothing; a row without one cannot be decoded."""
-    follow = Follow(Asked())
+    follow = Follow(Comparison())
     follow.read_source([(0, 0, None, b"1"), (0, 1, b"a", b"1")], 0)
     follow.read_sink([(0, 0, None, b"1"), (0, 1, b"a", b"1")], 0)
 
@@ -187,7 +187,7 @@ def test_what_nothing_identifies():
 
 def test_a_gap_that_is_answered_late():
     """It is lag at first, overdue by the time up to which the sink was read, and taken back when it is answered."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "0:2 c=3"], ["0:0 a=1", "0:1 c=3"], now_ms=1000)
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=2", "0:2 c=3"], ["0:0 a=1", "0:1 c=3"], now_ms=1000)
     follow.seen(1000 + OVERDUE_MS - 1)
     assert follow.standing() == Standing(lag=0, gaps=0, overtaken=0, pending=1)
 
@@ -202,7 +202,7 @@ def test_a_gap_that_is_answered_late():
 
 def test_time_alone_makes_no_gap():
     """Nothing is overdue while the sink was not read as far."""
-    follow = read(Follow(Asked()), ["0:0 a=1"], now_ms=1000)
+    follow = read(Follow(Comparison()), ["0:0 a=1"], now_ms=1000)
     read(follow, ["0:1 b=1"], now_ms=1000 + 9 * OVERDUE_MS)
 
     assert follow.standing() == Standing(lag=2, pending=2)
@@ -210,7 +210,7 @@ def test_time_alone_makes_no_gap():
 
 def test_lag_is_what_nothing_has_overtaken():
     """A pipeline that stands still has a lag of gaps; one that has lost a record and goes on has none."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"], ["0:0 b=2"])
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"], ["0:0 b=2"])
     follow.seen(OVERDUE_MS)
 
     standing = follow.standing()
@@ -219,7 +219,7 @@ def test_lag_is_what_nothing_has_overtaken():
 
 def test_what_the_group_is_not_past_is_pending():
     """However long it takes."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"])
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"])
     follow.seen(OVERDUE_MS, {0: 1})
     assert [one.identity for one in follow.standing().first] == [b"a"]
 
@@ -234,7 +234,7 @@ def test_what_the_group_is_not_past_is_pending():
 def test_a_duplicate_from_before_the_window_is_unexpected():
     """So many rows are remembered, and no more."""
     rows = [f"0:{number} k{number}=1" for number in range(1200)]
-    follow = read(Follow(Asked(window=1000)), rows, rows)
+    follow = read(Follow(Comparison(window=1000)), rows, rows)
 
     read(follow, sink=["0:1200 k200=1", "0:1201 k198=1", "0:1202 k1199=1", "0:1203 k198=1"])
 
@@ -245,7 +245,7 @@ def test_a_duplicate_from_before_the_window_is_unexpected():
 
 def test_memory_is_that_of_the_window():
     """What was answered leaves nothing else behind."""
-    follow = Follow(Asked(window=1000))
+    follow = Follow(Comparison(window=1000))
     for begin in range(0, 50_000, 500):
         rows = [(0, number, b"k%d" % number, b"1") for number in range(begin, begin + 500)]
         follow.read_source(rows, 0)
@@ -259,7 +259,7 @@ def test_memory_is_that_of_the_window():
 
 def test_rows_of_before_the_begin():
     """From within both logs, rows of earlier records come first; once answers have come for long enough, they do not."""
-    follow = Follow(Asked(begun_within=True))
+    follow = Follow(Comparison(begun_within=True))
     follow.begin("source", 0, 100)
     follow.begin("sink", 0, 90)
     read(follow, ["0:100 a=1"], ["0:90 x=1", "0:91 y=1", "0:92 a=1", "0:93 y=1"], now_ms=1000)
@@ -272,7 +272,7 @@ def test_rows_of_before_the_begin():
 
 def test_records_that_retention_removed():
     """What was not read cannot be judged: rows that nothing demands are UNKNOWN then, and so are gaps."""
-    follow = read(Follow(Asked()), ["0:0 a=1"], ["0:0 a=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1"], ["0:0 a=1"])
     follow.reset("source", 0, 40, "39 offsets of partition 0 of orders were removed")
     read(follow, ["0:40 d=1", "0:41 e=1"], ["0:1 b=1", "0:2 d=1"])
     follow.seen(OVERDUE_MS)
@@ -290,7 +290,7 @@ def test_records_that_retention_removed():
 
 def test_logs_that_begin_above_0():
     """What was there before makes only those UNKNOWN that it may answer, or that may have been answered by it."""
-    follow = Follow(Asked())
+    follow = Follow(Comparison())
     for side in ("source", "sink"):
         follow.begin(side, 0, 7)
         follow.doubt(side, "0", f"the {side} begins at offset 7 of partition 0")
@@ -305,7 +305,7 @@ def test_logs_that_begin_above_0():
 
 def test_a_log_that_was_cut_off():
     """Rows that are written again at the same offsets are rows like others."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1", "0:1 b=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1", "0:1 b=1"])
     follow.reset("sink", 0, 1, "partition 0 of squares was cut off at 1, and was read to 2")
     read(follow, sink=["0:1 b=1"])
 
@@ -315,7 +315,7 @@ def test_a_log_that_was_cut_off():
 
 def test_offsets_without_records_are_passed():
     """Markers and aborted rows; what was read before is not read again."""
-    follow = read(Follow(Asked()), ["0:0 a=1"], ["0:0 a=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1"], ["0:0 a=1"])
     follow.reached("sink", 0, 7)
     follow.reached("sink", 0, 3)
     read(follow, sink=["0:6 a=1"])
@@ -332,8 +332,8 @@ def test_going_on_after_a_start(tmp_path, seed):
     random = Random(seed)
     rows = [(random.randrange(3), f"k{random.randrange(300)}", f"{random.randrange(3)}") for _ in range(600)]
     written = [one for one in rows if random.random() > 0.05] + random.sample(rows, 40) + [(0, "phantom", "1")]
-    source, sink, asked = numbered(rows), numbered(written), Asked(window=1000)
-    through, kept = Follow(asked), Kept(replace(PLAN, options=Following(state=str(tmp_path / "state"), window=1000)), "c")
+    source, sink, asked = numbered(rows), numbered(written), Comparison(window=1000)
+    through, kept = Follow(asked), SavedState(replace(PLAN, options=Following(state=str(tmp_path / "state"), window=1000)), "c")
     again = Follow(asked)
     for step in range(0, 700, 50):
         for follow in (through, again):
@@ -360,14 +360,14 @@ def test_a_larger_or_smaller_window_after_a_start(tmp_path):
     """The rows answered last are those that stay."""
     rows = [f"0:{number} k{number}=1" for number in range(2500)]
     options = Following(state=str(tmp_path / "state"), window=2000)
-    kept = Kept(replace(PLAN, options=options), "c")
-    kept.save(read(Follow(Asked(window=2000)), rows, rows))
+    kept = SavedState(replace(PLAN, options=options), "c")
+    kept.save(read(Follow(Comparison(window=2000)), rows, rows))
 
-    smaller = Kept(replace(PLAN, options=replace(options, window=1000)), "c").load()
+    smaller = SavedState(replace(PLAN, options=replace(options, window=1000)), "c").load()
     read(smaller, sink=["0:2500 k1500=1", "0:2501 k1498=1"])
 
     assert wrong(smaller) == {"answered": 2500, "duplicates": 1, "unexpected": 1}
-    larger = Kept(replace(PLAN, options=replace(options, window=3000)), "c").load()
+    larger = SavedState(replace(PLAN, options=replace(options, window=3000)), "c").load()
     assert wrong(read(larger, sink=["0:2500 k500=1", "0:2501 k499=1"])) == {"answered": 2500, "duplicates": 1, "unexpected": 1}
 
 
@@ -382,12 +382,12 @@ def test_a_larger_or_smaller_window_after_a_start(tmp_path):
 def test_what_was_kept_for_something_else(tmp_path, other, message):
     """It is not gone on with, and not replaced."""
     options = Following(state=str(tmp_path / "state"))
-    Kept(replace(PLAN, options=options), "c").save(Follow(Asked()))
+    SavedState(replace(PLAN, options=options), "c").save(Follow(Comparison()))
 
     with pytest.raises(AuditUsageError, match=message):
-        Kept(replace(PLAN, options=options, **other), "c").load()
+        SavedState(replace(PLAN, options=options, **other), "c").load()
     with pytest.raises(AuditUsageError, match="was kept for another cluster"):
-        Kept(replace(PLAN, options=options), "d").load()
+        SavedState(replace(PLAN, options=options), "d").load()
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", b"\x93NUMPY"])
@@ -397,7 +397,7 @@ def test_what_was_kept_and_cannot_be_read(tmp_path, content):
     path.write_bytes(content)
 
     with pytest.raises(AuditUsageError) as caught:
-        Kept(replace(PLAN, options=Following(state=str(path))), "c").load()
+        SavedState(replace(PLAN, options=Following(state=str(path))), "c").load()
     assert str(caught.value).startswith(f"--state {path}: ")
     keep(re.sub(r"\(.*\)", "(<why>)", str(caught.value)))
 
@@ -416,7 +416,9 @@ def verdicts(follow):
 def faulty():
     """A gap, a duplicate, a phantom and a wrong value."""
     rows = [f"1:{number} k{number}=1" for number in range(5)]
-    follow = read(Follow(Asked()), rows, ["1:0 k0=1", "1:1 k0=1", "1:2 X=1", "1:3 k2=7", "1:4 k3=1", "1:5 k4=1"], now_ms=1000)
+    follow = read(
+        Follow(Comparison()), rows, ["1:0 k0=1", "1:1 k0=1", "1:2 X=1", "1:3 k2=7", "1:4 k3=1", "1:5 k4=1"], now_ms=1000
+    )
     follow.seen(1000 + OVERDUE_MS)
     return follow
 
@@ -442,13 +444,13 @@ def test_the_findings():
 
 def test_nothing_to_compare_is_unknown():
     """A pipeline of which nothing was seen is not sound."""
-    assert set(verdicts(Follow(Asked())).values()) == {"UNKNOWN", "VALID"}
-    assert report.findings(moment(Follow(Asked())))[0].note == "nothing was compared"
+    assert set(verdicts(Follow(Comparison())).values()) == {"UNKNOWN", "VALID"}
+    assert report.findings(moment(Follow(Comparison())))[0].note == "nothing was compared"
 
 
 def test_records_without_an_identity_are_unknown():
     """What they demand is not known; and a row without one may answer them."""
-    follow = read(Follow(Asked()), ["0:0 a=1"], ["0:0 a=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1"], ["0:0 a=1"])
     follow.read_source([(0, 1, None, b"1")], 0)
     follow.read_sink([(0, 1, None, b"1")], 0)
 
@@ -466,7 +468,7 @@ def test_the_line():
 
 def test_the_news():
     """The first of each kind, and how many more there are."""
-    follow = Follow(Asked())
+    follow = Follow(Comparison())
     before = replace(follow.counts)
     rows = [f"0:{number} k{number}=1" for number in range(9)]
     read(follow, rows, [*rows, "0:9 k4=1", "0:10 k5=1", "0:11 k6=1"])
@@ -590,7 +592,7 @@ def test_what_is_no_plain_file(tmp_path, option):
 
     def refused(path):
         with pytest.raises(AuditUsageError) as told:
-            plan.check(replace(PLAN, options=following(path)))
+            options.check(replace(PLAN, options=following(path)))
         return keep(str(told.value))
 
     os.mkfifo(tmp_path / "pipe")
@@ -599,15 +601,15 @@ def test_what_is_no_plain_file(tmp_path, option):
     assert refused(tmp_path / "link").startswith(f"{option} {tmp_path}/link: ")
     (tmp_path / "file").touch()
     (tmp_path / "other").symlink_to(tmp_path / "file")
-    plan.check(replace(PLAN, options=following(tmp_path / "other")))
-    plan.check(replace(PLAN, options=Following(state=str(tmp_path / "file"), metrics_file=str(tmp_path / "new"))))
+    options.check(replace(PLAN, options=following(tmp_path / "other")))
+    options.check(replace(PLAN, options=Following(state=str(tmp_path / "file"), metrics_file=str(tmp_path / "new"))))
 
 
 @pytest.mark.parametrize("identity", ["header:", "header: "])
 def test_an_identity_by_a_header_without_a_name(identity):
     """Nothing could be compared."""
     with raised(AuditUsageError, f"--identity {identity}: ", "header:NAME"):
-        plan.check(replace(PLAN, identity=identity))
+        options.check(replace(PLAN, identity=identity))
 
 
 def test_an_identity_that_names_nothing():
@@ -626,17 +628,17 @@ def test_what_a_follower_cannot_be_without():
 @pytest.mark.parametrize(("text", "value"), [("0.5s", 0.5), ("90s", 90), ("10m", 600), ("8h", 28_800)])
 def test_durations(text, value):
     """Seconds, minutes and hours."""
-    assert plan.seconds("--for", text) == value
+    assert options.seconds("--for", text) == value
 
 
 def test_the_first_header_of_a_name():
     """Or nothing, where there is none."""
     message: Any = SimpleNamespace(headers=lambda: [("a", b"0"), ("trace", b"1"), ("trace", b"2")])
 
-    assert plan.identify("header:trace")(message) == b"1"
-    assert plan.identify("header:b")(message) is None
+    assert options.identify("header:trace")(message) == b"1"
+    assert options.identify("header:b")(message) is None
     message.headers = lambda: None
-    assert plan.identify("header:b")(message) is None
+    assert options.identify("header:b")(message) is None
 
 
 def test_a_broker_that_does_not_answer(tmp_path, monkeypatch):
@@ -652,7 +654,7 @@ def test_a_broker_that_does_not_answer(tmp_path, monkeypatch):
 
 def test_what_is_pending_is_unknown():
     """A record that was not answered was not compared: `gaps` counts what was, and says how many were not."""
-    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1"])
+    follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1"])
 
     (duplicates, gaps, _, values) = report.findings(moment(follow))
     assert (duplicates.verdict, gaps.verdict, values.verdict) == (Verdict.VALID, Verdict.UNKNOWN, Verdict.VALID)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chaos.audit.follow.plan import Following
+from chaos.audit.follow.options import Following
 from tests.unit.audit.followed import PLAN, World
 
 pytestmark = pytest.mark.timeout(3600)

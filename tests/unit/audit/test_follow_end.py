@@ -7,9 +7,9 @@ from threading import Event
 import numpy as np
 import pytest
 
-from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.matching import Follow
-from chaos.audit.follow.plan import Following
+from chaos.audit.follow.options import Following
+from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import AuditUsageError
 from chaos.common.errors import InconclusiveError
 from tests.unit.audit.followed import PLAN, World
@@ -199,20 +199,20 @@ def test_a_topic_that_is_created_anew_and_something_that_was_wrong_before(world)
 def test_a_state_of_topics_that_were_created_anew(monkeypatch, tmp_path):
     """It is not gone on with: UNKNOWN, by the name of the topic."""
     plan = replace(PLAN, options=Following(lasts="5s", state=str(tmp_path / "state")))
-    world = World(monkeypatch, plan, Kept(plan, "c", {"orders": "1", "squares": "1"}))
+    world = World(monkeypatch, plan, SavedState(plan, "c", {"orders": "1", "squares": "1"}))
     for log in world.logs.values():
         log.write(0, "a=1")
     assert world.followed()["gaps"] == ("VALID", 0, 1)
 
-    assert Kept(plan, "c", {"orders": "1", "squares": "1"}).load().counts.answered == 1
+    assert SavedState(plan, "c", {"orders": "1", "squares": "1"}).load().counts.answered == 1
     with pytest.raises(InconclusiveError, match=r"--state .*: squares was deleted and created anew since this was kept"):
-        Kept(plan, "c", {"orders": "1", "squares": "2"}).load()
+        SavedState(plan, "c", {"orders": "1", "squares": "2"}).load()
 
 
 def test_a_state_without_topic_ids(tmp_path):
     """An older version kept none: it is not known whether its topics are these."""
     path = tmp_path / "state"
-    kept = Kept(replace(PLAN, options=Following(state=str(path))), "c")
+    kept = SavedState(replace(PLAN, options=Following(state=str(path))), "c")
     kept.save(Follow(PLAN.asked))
     with path.open("rb") as file, np.load(file) as found:
         arrays = dict(found)

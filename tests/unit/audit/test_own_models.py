@@ -8,7 +8,7 @@ import pytest
 
 from chaos.audit import identity as audit_identity
 from chaos.audit.logs import AuditUsageError
-from chaos.common import own_code
+from chaos.common import user_code
 from tests.unit.wording import keep
 
 MODULE = """
@@ -67,7 +67,7 @@ def test_a_module_that_does_something_else(written, tmp_path, text, said):
 
 
 def test_a_module_that_never_ends(written, monkeypatch):
-    monkeypatch.setattr(own_code, "WITHIN_S", 0.1)
+    monkeypatch.setattr(user_code, "WITHIN_S", 0.1)
 
     said = refused(f"{written('while True: pass')}:f")
     assert said.startswith("cannot be imported: it did not return within 0.1 s (")

@@ -6,7 +6,7 @@ from typing import Any
 
 from chaos.cli import up
 from chaos.cluster.addresses import Addresses
-from chaos.cluster.system import Place, of_our_own
+from chaos.cluster.system import Place, managed_system
 from chaos.external import declaration
 from chaos.install.artifacts import Parts
 from chaos.install.kafka_versions import KafkaProgram
@@ -18,7 +18,7 @@ PARTS = Parts(Path("java"), SparkProgram("4.2.0", Path("spark"), ()), Path("kafk
 
 def test_its_declaration_is_one_that_can_be_loaded():
     """Names instead of addresses, so that a JVM can be directed to a proxy; a hook for everything that hooks can do."""
-    system = of_our_own(
+    system = managed_system(
         Place(None, PARTS, Addresses("127.92"), Path("/runs/x-up")), KAFKA, brokers=3, workers=2, config={}, is_outside=True
     )
 
@@ -33,7 +33,7 @@ def test_its_declaration_is_one_that_can_be_loaded():
 def test_brokers_can_be_found_from_outside_by_name(tmp_path):
     """They have one more listener, on loopback; without `chaos up` they do not, and no port of 127.0.0.1 is taken."""
     plain, open_ = (
-        of_our_own(
+        managed_system(
             Place(None, PARTS, Addresses("127.92"), tmp_path / name),
             KAFKA,
             brokers=3,

@@ -11,7 +11,7 @@ from chaos.cluster import kafka
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka
 from chaos.common.errors import InconclusiveError
-from chaos.subject import clients
+from chaos.contract import clients
 
 TOPICS = {"orders": 2, "app-sums-repartition": 3, "app-sums-changelog": 3, "apple-x-repartition": 1, "between": 1}
 

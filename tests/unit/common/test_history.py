@@ -7,7 +7,7 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import FaultInjected, FaultProved, PhaseBegan, PhaseEnded, ProcessSaid, ProgressSampled
+from chaos.common.events import FaultInjected, FaultProved, PhaseBegan, PhaseEnded, ProcessReport, ProgressSampled
 from chaos.common.history import History, load, of_type
 
 
@@ -28,7 +28,7 @@ def test_a_line_has_the_shape_that_it_always_had(tmp_path):
     """People read it, and so do versions that come later."""
     with History(tmp_path / "history.jsonl") as history:
         history.record(FaultInjected(fault="kill_broker-1", target="broker-2", hold_s=3.0))
-        history.record(ProcessSaid(who="loader", event="loaded", content={"records": 5}))
+        history.record(ProcessReport(who="loader", event="loaded", content={"records": 5}))
 
     first, second = (json.loads(line) for line in history.path.read_text(encoding="utf-8").splitlines())
     assert list(first) == ["index", "time_ms", "elapsed_s", "process", "type", "f", "value"]
@@ -92,13 +92,13 @@ def test_the_latest_event_of_a_type_is_known(tmp_path):
     with History(tmp_path / "history.jsonl") as history:
         history.record(progress(1))
         history.record(progress(2))
-        history.record(ProcessSaid(who="pipeline", event="started", content={"n": 1}))
-        history.record(ProcessSaid(who="pipeline", event="batch", content={}))
+        history.record(ProcessReport(who="pipeline", event="started", content={"n": 1}))
+        history.record(ProcessReport(who="pipeline", event="batch", content={}))
 
         assert history.latest(ProgressSampled).committed == 2
         assert history.latest(FaultProved) is None
-        assert history.last_said("pipeline", "started").content == {"n": 1}
-        assert history.last_said("loader", "started") is None
+        assert history.last_report("pipeline", "started").content == {"n": 1}
+        assert history.last_report("loader", "started") is None
         assert [sample.committed for _, sample in of_type(history.events(), ProgressSampled)] == [1, 2]
 
 
@@ -128,4 +128,4 @@ def test_a_listener_is_told_of_every_event_after_it_was_written(tmp_path):
 
 def _record_many(history, name):
     for number in range(100):
-        history.record(ProcessSaid(who=name, event="tick", content={"number": number}))
+        history.record(ProcessReport(who=name, event="tick", content={"number": number}))

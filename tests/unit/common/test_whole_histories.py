@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import FORMAT, PhaseBegan, PhaseEnded, ProgressSampled, RunBegan, RunEnded, RunFailed
-from chaos.common.history import History, format_of, load, require_whole
+from chaos.common.history import History, format_of, load, require_complete
 from tests.unit.wording import keep
 
 PHASES = ("set_up", "steady", "inject", "heal", "drain", "observe", "judge")
@@ -33,7 +33,7 @@ def judged(path, lines, *, was_judged=True):
     """Whether it is believed; the reason if not."""
     path.write_text("".join(lines), encoding="utf-8")
     try:
-        require_whole(list(load(path)), path, was_judged=was_judged)
+        require_complete(list(load(path)), path, was_judged=was_judged)
     except InconclusiveError as error:
         return str(error)
     return ""

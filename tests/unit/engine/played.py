@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from chaos.contract.base import Topic, Topics
 from chaos.engine.processes import RunProcesses
 from chaos.engine.run_plan import RunPlan
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topic, Topics
 from tests import deployed
 
 

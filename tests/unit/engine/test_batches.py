@@ -11,6 +11,8 @@ from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import FaultInjected, ProgressSampled
 from chaos.common.history import History, load
+from chaos.contract.base import Topic, Topics
+from chaos.contract.checkpoint import COMMITS, OFFSETS
 from chaos.engine import triggers
 from chaos.engine.batches import BatchSight, Job, job_of
 from chaos.engine.nemesis import Nemesis
@@ -20,8 +22,6 @@ from chaos.grammar.triggers import AtBatch
 from chaos.judging.verdict import decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topic, Topics
-from chaos.subject.checkpoint import COMMITS, OFFSETS
 from tests.unit.engine.played import FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import keep, raised
 from verifiers.base import Bounds, Verdict

@@ -8,9 +8,9 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from chaos.common import clock
 from chaos.common.events import ReadersBlocked
 from chaos.common.history import History, of_type
+from chaos.contract.base import Topic
 from chaos.engine import blocked
 from chaos.engine.blocked import Blocks, BlockWatch
-from chaos.subject.base import Topic
 
 
 def told(*looks, until_s):

@@ -10,10 +10,10 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from chaos.common.errors import DeadlineError
 from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
 from chaos.common.history import Event
+from chaos.contract.base import Topic
 from chaos.engine import ends
 from chaos.engine.ends import OfGroup, Rest
 from chaos.scenario.sinks.delta import DeltaTable
-from chaos.subject.base import Topic
 from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import keep
 from verifiers.base import Bounds

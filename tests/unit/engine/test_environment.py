@@ -58,7 +58,7 @@ class FakeSystem:
 
 
 def fake_system(place, kafka, brokers, workers, config):
-    """As `of_our_own` is called; the parts are the version of Spark."""
+    """As `managed_system` is called; the parts are the version of Spark."""
     assert workers
     return FakeSystem(place.folder, brokers, kafka, place.parts, config)
 

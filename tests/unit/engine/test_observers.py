@@ -10,10 +10,10 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import PipelineSampled, ProgressSampled
 from chaos.common.history import History, of_type
+from chaos.contract.base import Topic
 from chaos.engine import observers
 from chaos.engine.ends import OfGroup
 from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
-from chaos.subject.base import Topic
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan.stream import TooScatteredError
 

@@ -10,13 +10,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProcessSaid, ProgressSampled
+from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProcessReport, ProgressSampled
+from chaos.contract.base import Topic, Topics
 from chaos.engine import phases, triggers
 from chaos.engine import run_plan as plans
 from chaos.engine.pipelines import topics_of
 from chaos.engine.standstill import StandstillError
 from chaos.scenario.model import Scenario
-from chaos.subject.base import Topic, Topics
 from tests import deployed
 from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes
 from tests.unit.wording import raised
@@ -27,7 +27,7 @@ from verifiers.base import Bounds
 def test_a_loader_that_ended_early(history, sent, told):
     """The pipeline had less to do than the scenario declares."""
     if sent is not None:
-        history.record(ProcessSaid(who="loader", event="loaded", content={"records": sent}))
+        history.record(ProcessReport(who="loader", event="loaded", content={"records": sent}))
 
     with pytest.raises(InconclusiveError, match=f"the loader ended with 1 after {told} of 100 records"):
         phases.require_all_loaded(history, FakeManagedProcess(), 100)
@@ -35,7 +35,7 @@ def test_a_loader_that_ended_early(history, sent, told):
 
 def test_a_loader_that_failed_after_its_last_record(history):
     """It has not waited for all of its answers, say."""
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100, "failed": True}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100, "failed": True}))
 
     with pytest.raises(InconclusiveError, match="the loader ended with 1 after 100 of 100 records"):
         phases.require_all_loaded(history, FakeManagedProcess(), 100)
@@ -45,7 +45,7 @@ def test_a_loader_that_failed_after_its_last_record(history):
 def test_a_workload_that_was_refused_is_not_loaded(history, counted, declared):
     """Ten records of many thousands are another workload than the one that is declared, and so is one record less."""
     content = {"records": 100} | ({"refused": counted, "why": "Broker: Message size too large"} if counted else {})
-    history.record(ProcessSaid(who="loader", event="loaded", content=content))
+    history.record(ProcessReport(who="loader", event="loaded", content=content))
     why = " (Broker: Message size too large)" if counted else ""
 
     with raised(InconclusiveError, f"{counted} of 100 ", why, f"refused: {declared}"):
@@ -54,7 +54,7 @@ def test_a_workload_that_was_refused_is_not_loaded(history, counted, declared):
 
 def test_as_many_refused_records_as_are_declared(history):
     """A poison pill is a part of some workloads."""
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100, "refused": 3}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100, "refused": 3}))
 
     phases.require_all_loaded(history, FakeManagedProcess(), 100, refused=3)
 
@@ -63,7 +63,7 @@ def test_as_many_refused_records_as_are_declared(history):
 def test_a_loader_that_fails_is_told_at_once(history, tmp_path, content, fails):
     """Otherwise a run would wait for records that nobody sends."""
     if content is not None:
-        history.record(ProcessSaid(who="loader", event="loaded", content=content))
+        history.record(ProcessReport(who="loader", event="loaded", content=content))
     check = run_processes(history, tmp_path, loader=FakeManagedProcess()).check_loaders
 
     if fails:
@@ -79,21 +79,21 @@ def test_a_loader_that_ends_while_it_is_looked_at(history, tmp_path):
     process = SimpleNamespace(alive=lambda: next(lives, False))
 
     def listen():
-        history.record(ProcessSaid(who="loader", event="loaded", content={"records": 4}))
+        history.record(ProcessReport(who="loader", event="loaded", content={"records": 4}))
 
     loader = SimpleNamespace(process=process, listen=listen, how_it_ended=lambda when: f"the loader ended with 0 {when}")
     processes = run_processes(history, tmp_path, loader=loader)
 
     processes.check_loaders()
-    assert history.last_said("loader", "loaded") is None
+    assert history.last_report("loader", "loaded") is None
 
     processes.check_loaders()
-    assert history.last_said("loader", "loaded").content == {"records": 4}
+    assert history.last_report("loader", "loaded").content == {"records": 4}
 
 
 def test_a_loader_that_handed_in_all(history):
     """There is nothing to object to."""
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
 
     phases.require_all_loaded(history, FakeManagedProcess(), 100)
 
@@ -102,7 +102,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_
     """One answer that is missing does not end the drain; the processes are stopped when it is over."""
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))])
     loader = FakeManagedProcess()
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
 
     phases.drain(run_plan(tmp_path), ends, history, run_processes(history, tmp_path, loader=loader), None)
 
@@ -121,7 +121,7 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
         raise InconclusiveError("the pipeline ended")
 
     pipeline.must_live = has_ended
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": sent}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": sent}))
     processes = run_processes(history, tmp_path, loader=loader, pipeline=pipeline)
 
     with pytest.raises(InconclusiveError, match=told):
@@ -143,7 +143,7 @@ def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tm
         run_plan(tmp_path), topics=Topics((Topic("source", 1),), "sink"), pipeline=deployed.command(("copy",), "copy")
     )
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, sink, sink)}})
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
 
     with raised(DeadlineError, told, "group copy"):
@@ -160,7 +160,7 @@ def test_a_drain_is_waited_for_as_long_as_it_makes_progress(history, tmp_path, m
     )
     monkeypatch.setattr(plans, "_DRAINS_WITHIN_S", plans._DRAINS_WITHIN_S + 0.07 - plan.drains_within_s)
     ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 100, 100)}})
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
 
     phases.drain(plan, ends, history, processes, lambda: {0: next(read)})
@@ -254,7 +254,7 @@ def test_a_declaration_that_brokers_refuse_is_told_with_its_topics(tmp_path):
 def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
     """Of a hundred 60 are there, and no more will come: that is for the judge to say, and not a standstill."""
     history.record(ProgressSampled(written=100, committed=60, total=100, end=60))
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
     asked = iter([False, False, True])
     pipeline = FakeManagedProcess()
     processes = run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess())
@@ -339,7 +339,7 @@ def test_a_workload_that_passes_slowly_is_waited_for(history, tmp_path, quick, m
 
 def drained(history, plan, ends, positions):
     """Drain a run whose loader has ended."""
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
     processes = run_processes(history, plan.folder, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
     phases.drain(plan, ends, history, processes, positions)
     return processes.pipeline

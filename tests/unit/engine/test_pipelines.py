@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.install.spark_versions import SparkProgram
-from chaos.loader.declaration import FillSource, OwnLoader
+from chaos.loader.declaration import FillSource, UserLoader
 from chaos.loader.plain import Producing
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
@@ -64,7 +64,7 @@ def test_a_pipeline_is_run_as_it_is_declared(options, packages, client):
     assert made.declared == one
     assert made.tools == Tools("/jdk/bin/java", "/kafka/libs/*", "/spark", "2.12", ("/cache/b.jar",))
     assert made.tools.java_home == "/jdk"
-    assert (one.wanted_packages, one.client) == (packages, client)
+    assert (one.required_packages, one.client) == (packages, client)
 
 
 def test_a_loader_alone_is_no_pipeline():
@@ -72,7 +72,7 @@ def test_a_loader_alone_is_no_pipeline():
     none = declared(kind="none")
 
     assert pipeline_of(none, FakeParts()) is None
-    assert (none.client, none.wanted_packages) == ("loader", ())
+    assert (none.client, none.required_packages) == ("loader", ())
 
 
 def test_the_loader_is_careful():
@@ -111,7 +111,7 @@ def test_a_loader_of_ones_own():
     made = loader_of(declared.workload, FakeParts(), 7)
 
     programs = {"java": "/jdk/bin/java", "kafka_tools": "/kafka/libs/*"}
-    assert made == OwnLoader(("{java}", "Load.java"), 100, 50.0, 7, programs)
+    assert made == UserLoader(("{java}", "Load.java"), 100, 50.0, 7, programs)
 
 
 def test_clients_find_the_system_at_the_links_of_their_group():
@@ -127,7 +127,7 @@ def test_clients_find_the_system_at_the_links_of_their_group():
             options={"a": "b"},
         ),
         bootstrap=lambda client: f"{client}:9092",
-        found_by=lambda client: {"shop": f"{client}:80"},
+        service_addresses=lambda client: {"shop": f"{client}:80"},
     )
 
     found = endpoints(system, "app")

@@ -6,7 +6,8 @@ import pytest
 
 from chaos.cluster.system import Service
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import PhaseFailed, ProcessSaid
+from chaos.common.events import PhaseFailed, ProcessReport
+from chaos.contract.base import Command
 from chaos.engine import processes as processes_of_a_run
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.engine.run import in_phase
@@ -15,7 +16,6 @@ from chaos.judging.verdict import decide
 from chaos.runtime.base import ProcessSpec
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Command
 from tests.unit.wording import keep, raised
 from verifiers.base import Finding, Verdict
 
@@ -93,8 +93,8 @@ def test_messages_are_copied_to_the_history(pipeline, history):
     assert pipeline.listen() == [{"event": "batch", "records": 8}]
 
     assert [event.value for event in history.events()] == [
-        ProcessSaid(who="pipeline", event="batch", content={"records": 7}),
-        ProcessSaid(who="pipeline", event="batch", content={"records": 8}),
+        ProcessReport(who="pipeline", event="batch", content={"records": 7}),
+        ProcessReport(who="pipeline", event="batch", content={"records": 8}),
     ]
 
 
@@ -128,7 +128,7 @@ def test_the_events_of_a_stranger_are_its_own_log(history, tmp_path):
     stranger.process.write(b'ced"}\n{"supervisor": "started", "copies": 1}\n')
 
     assert stranger.listen() == [{"event": "started", "copies": 1}]
-    assert history.last_said("pipeline", "started").content == {"copies": 1}
+    assert history.last_report("pipeline", "started").content == {"copies": 1}
 
 
 @pytest.mark.parametrize("has_events", [True, False])
@@ -481,7 +481,7 @@ def test_instances_have_commands_and_logs_of_their_own(scaled, tmp_path):
     assert pipeline.instances == 3
     assert [process.spec.argv[-1] for process in started.values()] == ["--id=1", "--id=2", "--id=3"]
     assert started["pipeline-instance-3"].spec.log == tmp_path / "logs" / "pipeline-instance-3.log"
-    assert pipeline._history.last_said("pipeline-instance-2", "started")
+    assert pipeline._history.last_report("pipeline-instance-2", "started")
 
 
 def test_all_instances_are_crashed_and_started_again(scaled):

@@ -12,6 +12,7 @@ from pyspark.logger import PySparkLogger
 from chaos.common.errors import DeadlineError, InconclusiveError, InjectionError, ViolationError
 from chaos.common.events import RunFailed
 from chaos.common.history import load, of_type
+from chaos.contract.base import Topic, Topics
 from chaos.engine import session
 from chaos.engine.environment import Environment
 from chaos.engine.run_plan import RunPlan
@@ -20,7 +21,6 @@ from chaos.loader.declaration import FillSource
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topic, Topics
 from tests.unit.engine.played import run_plan
 from verifiers.base import Verdict
 

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import ProcessSaid
+from chaos.common.events import ProcessReport
 from chaos.common.history import History, load
+from chaos.contract.base import Topic
 from chaos.engine import ends, phases, triggers, twins
 from chaos.engine import run_plan as plans
 from chaos.engine.batches import BatchSight, Job
-from chaos.engine.expected import with_demand
+from chaos.engine.demand import with_demand
 from chaos.engine.pipelines import topics_of
 from chaos.engine.processes import RunProcesses
-from chaos.engine.rows import with_rows
-from chaos.engine.run_evidence import said_of_source
+from chaos.engine.run_evidence import source_statements
 from chaos.engine.run_plan import RunPlan
+from chaos.engine.workload_rows import with_rows
 from chaos.grammar.triggers import AtBatch
 from chaos.judging import progress
 from chaos.loader.declaration import LEDGER, FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topic
 from tests import deployed
 from verifiers.base import Bounds
 
@@ -149,7 +149,7 @@ def test_positions_are_numbered_through(tmp_path: Path) -> None:
         kafka=SimpleNamespace(bootstrap="b", cluster=SimpleNamespace(options={}, java={})),
         spark=SimpleNamespace(master="", driver_host="", java_options="", class_path="", options={}),
         bootstrap=lambda _client: "b",
-        found_by=lambda _client: {},
+        service_addresses=lambda _client: {},
     )
     planned = replace(planned, pipeline=subject)
 
@@ -202,7 +202,7 @@ def test_the_drain_waits_for_every_loader(history: History, tmp_path: Path, monk
 def test_each_loader_must_have_sent_all(history: History, tmp_path: Path, said: dict[str, int], error: str) -> None:
     """A pipeline that had fewer customers had an easier life than the scenario declares."""
     for who, records in said.items():
-        history.record(ProcessSaid(who=who, event="loaded", content={"records": records}))
+        history.record(ProcessReport(who=who, event="loaded", content={"records": records}))
     past_all = dict.fromkeys(range(5), 50)
 
     def drain() -> None:
@@ -217,13 +217,13 @@ def test_each_loader_must_have_sent_all(history: History, tmp_path: Path, said: 
 
 def test_a_loader_of_another_topic_that_dies_ends_the_run(history: History, tmp_path: Path) -> None:
     """It said nothing, or that it has failed; the first one goes on."""
-    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
 
     with pytest.raises(InconclusiveError, match="the loader-customers ended with 1 in the middle of the run"):
         processes_of(history, tmp_path, first=True).check_loaders()
-    history.record(ProcessSaid(who="loader-customers", event="loaded", content={"records": 30}))
+    history.record(ProcessReport(who="loader-customers", event="loaded", content={"records": 30}))
     processes_of(history, tmp_path, first=True).check_loaders()
-    history.record(ProcessSaid(who="loader-customers", event="loaded", content={"records": 30, "failed": True}))
+    history.record(ProcessReport(who="loader-customers", event="loaded", content={"records": 30, "failed": True}))
     with pytest.raises(InconclusiveError, match="the loader-customers ended with 1 in the middle of the run"):
         processes_of(history, tmp_path, first=True).check_loaders()
 
@@ -240,7 +240,7 @@ def test_all_loaders_are_ended_and_killed(history: History, tmp_path: Path) -> N
 def test_what_was_refused_is_that_of_all_loaders(history: History, tmp_path: Path) -> None:
     """By the last word of each; what others say does not count."""
     for who, refused in (("loader", 9), ("loader", 2), ("loader-customers", 3), ("pipeline", 100)):
-        history.record(ProcessSaid(who=who, event="loaded", content={"records": 10, "refused": refused}))
+        history.record(ProcessReport(who=who, event="loaded", content={"records": 10, "refused": refused}))
 
     assert triggers.refused(history) == 5
     assert progress.refused(tuple(load(tmp_path / "history.jsonl"))) == 5
@@ -251,7 +251,7 @@ def test_what_a_group_committed_is_asked_of_each_topic(tmp_path: Path) -> None:
     planned = run_plan(tmp_path)
     kafka: Any = SimpleNamespace(committed=lambda group, topic: [(group, topic)])
 
-    found = [said_of_source(planned, kafka, one.topics.source)["commits"]() for one in planned.loads]
+    found = [source_statements(planned, kafka, one.topics.source)["commits"]() for one in planned.loads]
 
     assert found == [[("g", "orders-7")], [("g", "customers-7")]]
 

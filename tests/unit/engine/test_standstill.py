@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from chaos.contract.base import Topic, Topics
 from chaos.engine import standstill
 from chaos.engine.standstill import Seen, of_topic, why_in_table
-from chaos.subject.base import Topic, Topics
 from tests.unit.engine.played import FakeEnds, named_plan
 from tests.unit.wording import keep
 from verifiers.base import Bounds

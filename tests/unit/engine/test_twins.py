@@ -12,6 +12,7 @@ import pytest
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseFailed, TwinUsed
 from chaos.common.history import History
+from chaos.contract.base import Topic, Topics
 from chaos.engine import twins
 from chaos.engine.run_plan import RunPlan
 from chaos.expectation.ways import TheTwin
@@ -20,7 +21,6 @@ from chaos.loader.declaration import FillSource
 from chaos.report.model import build
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topic, Topics
 from tests import deployed
 from tests.unit.wording import keep
 from verifiers.base import Finding, Verdict

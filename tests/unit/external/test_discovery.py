@@ -8,11 +8,11 @@ from chaos.cluster.addresses import Addresses
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka
 from chaos.common.errors import RuntimeUnavailableError
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.external import declaration as declared
 from chaos.external import discovery, security
 from chaos.external.discovery import ExternalSpark
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import Endpoints, Topic, Topics
 from tests.unit.wording import keep
 
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"

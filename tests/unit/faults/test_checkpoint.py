@@ -9,10 +9,10 @@ import requests
 from pydantic import TypeAdapter
 
 from chaos.common.errors import InjectionError
+from chaos.contract.checkpoint import newest
 from chaos.faults import checkpoint as module
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
-from chaos.subject.checkpoint import newest
 from tests.unit.wording import keep
 
 

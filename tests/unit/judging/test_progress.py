@@ -8,7 +8,7 @@ from chaos.common.events import (
     PhaseEnded,
     PhaseFailed,
     PipelineSampled,
-    ProcessSaid,
+    ProcessReport,
     ProgressSampled,
     ReadersBlocked,
 )
@@ -41,7 +41,7 @@ SAID = {
     "loaded": lambda value: ProgressSampled(written=value, committed=value, total=TOTAL, end=value),
     "lag": lambda value: PipelineSampled(positions={}, lag=value),
     "blocked": lambda value: ReadersBlocked(partition=1, end=20, seconds=value),
-    "died": lambda value: ProcessSaid(who="loader", event="loaded", content={"records": value, "failed": True}),
+    "died": lambda value: ProcessReport(who="loader", event="loaded", content={"records": value, "failed": True}),
     "ended": lambda value: PhaseFailed(phase=value[0], error=value[1], cause="pipeline ended"),
     "error": lambda value: PhaseFailed(phase=value[0], error=value[1]),
 }

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.common.errors import InconclusiveError
 from chaos.judging import statements
-from chaos.judging.statements import STARTED_AGAIN, Delivery, Told
+from chaos.judging.statements import STARTED_AGAIN, Delivery, ReportedOutcome
 
 AGAIN = STARTED_AGAIN.decode()
 
@@ -44,17 +44,19 @@ def test_a_transaction_has_a_row_for_each_key(write):
     )
 
     assert told(log) == [
-        Told("pipeline 1", "committed", "k"),
-        Told("pipeline 1", "committed", "k"),
-        Told("pipeline b", "aborted", "x"),
-        Told("pipeline b", "aborted", "7"),
-        Told("pipeline 2.5", "unknown", "y"),
-        Told("pipeline 3", "unknown", None),
+        ReportedOutcome("pipeline 1", "committed", "k"),
+        ReportedOutcome("pipeline 1", "committed", "k"),
+        ReportedOutcome("pipeline b", "aborted", "x"),
+        ReportedOutcome("pipeline b", "aborted", "7"),
+        ReportedOutcome("pipeline 2.5", "unknown", "y"),
+        ReportedOutcome("pipeline 3", "unknown", None),
     ]
 
 
 def test_a_transaction_without_keys_has_a_row_too(write):
-    assert told(write({"begin": 1, "ids": []}, {"told": "unknown", "transaction": 1})) == [Told("pipeline 1", "unknown", None)]
+    assert told(write({"begin": 1, "ids": []}, {"told": "unknown", "transaction": 1})) == [
+        ReportedOutcome("pipeline 1", "unknown", None)
+    ]
 
 
 def test_the_same_name_in_two_instances_is_two_transactions(write):
@@ -70,11 +72,11 @@ def test_the_same_name_in_two_instances_is_two_transactions(write):
     second = write({"begin": 1}, {"told": "committed", "transaction": 1, "ids": ["e"]}, name="pipeline-2")
 
     assert told(first, second) == [
-        Told("pipeline 1", "unknown", "a"),
-        Told("pipeline start 2 w 1", "committed", "b"),
-        Told("pipeline start 2 w 1 (again 1)", "unknown", "d"),
-        Told("pipeline start 2 v 1", "unknown", "c"),
-        Told("pipeline-2 1", "committed", "e"),
+        ReportedOutcome("pipeline 1", "unknown", "a"),
+        ReportedOutcome("pipeline start 2 w 1", "committed", "b"),
+        ReportedOutcome("pipeline start 2 w 1 (again 1)", "unknown", "d"),
+        ReportedOutcome("pipeline start 2 v 1", "unknown", "c"),
+        ReportedOutcome("pipeline-2 1", "committed", "e"),
     ]
 
 
@@ -82,7 +84,10 @@ def test_a_name_that_begins_again_is_of_a_process_that_was_started_again(write):
     """The copies of a command are started again without a line in the log that says which."""
     log = write({"begin": 1, "ids": ["a"]}, {"begin": 1, "ids": ["a"]}, {"told": "committed", "transaction": 1})
 
-    assert told(log) == [Told("pipeline 1", "unknown", "a"), Told("pipeline 1 (again 1)", "committed", "a")]
+    assert told(log) == [
+        ReportedOutcome("pipeline 1", "unknown", "a"),
+        ReportedOutcome("pipeline 1 (again 1)", "committed", "a"),
+    ]
 
 
 def test_deliveries_are_numbered_as_they_came(write):
@@ -130,7 +135,7 @@ def test_other_lines_are_the_programs_own(write, line):
 @pytest.mark.parametrize("line", ['{ "begin" : 1 }\n', '  {"begin": 1}  \n', '\t{\t"begin":1}\r\n', '{"begin": 1}'])
 def test_spaces_do_not_matter(write, line):
     """Nor does the break of the last line, if the line is whole."""
-    assert told(write(line)) == [Told("pipeline 1", "unknown", None)]
+    assert told(write(line)) == [ReportedOutcome("pipeline 1", "unknown", None)]
 
 
 BEGUN = {"begin": 1}
@@ -220,7 +225,7 @@ def test_what_is_expected_is_told_and_a_long_line_is_shortened(write):
 )
 def test_half_a_line_of_a_process_that_was_killed_is_no_error(write, half, rest):
     """At the end of the log, before its successor, or before the line that tells the end of a copy."""
-    assert told(write({"begin": 1, "ids": ["a"]}, half, *rest))[0] == Told("pipeline 1", "unknown", "a")
+    assert told(write({"begin": 1, "ids": ["a"]}, half, *rest))[0] == ReportedOutcome("pipeline 1", "unknown", "a")
 
 
 @pytest.mark.parametrize("after", ["\n", "its own\n", '{"begin": 2}\n', '{"event": "started"}\n', ""])

@@ -72,7 +72,7 @@ def test_all_partitions_of_a_topic_that_a_transaction_wrote_to_are_read():
     ]
     topics = {"totals": 3, OFFSETS: 50, "other": 1}
     metadata = SimpleNamespace(topics={name: SimpleNamespace(partitions=range(count)) for name, count in topics.items()})
-    reader = _Reader(None, metadata, None, None, found_states=states)
+    reader = _Reader(None, metadata, None, None, read_states=states)
 
     assert _named(reader, {8}) == {("totals", 0), ("totals", 1), ("totals", 2), (OFFSETS, 3)}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.loader import process
 from chaos.loader.declaration import FillSource
 from chaos.loader.plain import Loader, Producing
 from chaos.loader.transactions import TransactionalLoader
 from chaos.scenario.model import Producer
-from chaos.subject.base import Endpoints, Topic, Topics
 
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 TOPICS = Topics((Topic("source", 3),), "sink")

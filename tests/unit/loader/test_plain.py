@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.loader import plain
 from chaos.loader.plain import Loader, Producing, due, outcome
-from chaos.loader.rows import Row
+from chaos.loader.rows_file import Row
 from tests.unit.loader.outbox import Outbox, Report
 
 FAST = 1e9

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from chaos.loader import rows, sources
-from chaos.loader.rows import RowsError
+from chaos.loader import rows_file, sources
+from chaos.loader.rows_file import RowsError
 from chaos.loader.sources import Function
 from tests.unit.wording import keep
 
@@ -50,8 +50,8 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     file = parquet_file(tmp_path / "a.parquet", key=pa.array(["a", None]), value=pa.array([b"\xff", None]), headers=headers)
 
     assert (sources.problem(file), sources.count(file)) == ("", 2)
-    rows.write(tmp_path / rows.FILE, sources.of_file(file), 3, None, name=str)
-    assert [(row.key, row.value, row.headers) for row in rows.read(tmp_path / rows.FILE)] == [
+    rows_file.write(tmp_path / rows_file.FILE, sources.of_file(file), 3, None, name=str)
+    assert [(row.key, row.value, row.headers) for row in rows_file.read(tmp_path / rows_file.FILE)] == [
         (b"a", b"\xff", (("h", b"1"),)),
         (None, None, ()),
     ]
@@ -93,7 +93,7 @@ def test_files_that_give_no_rows(tmp_path: Path) -> None:
 def made(folder: Path, function: str, seed: int = 1, records: int | None = None) -> subprocess.CompletedProcess[str]:
     """Run the process that writes the rows of a function of `MODULE`."""
     (folder / "stock.py").write_text(MODULE, encoding="utf-8")
-    command = sources.command(Function(function, str(folder), {}), seed, records, 3, folder / rows.FILE)
+    command = sources.command(Function(function, str(folder), {}), seed, records, 3, folder / rows_file.FILE)
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -102,7 +102,7 @@ def test_a_function_is_given_the_seed(tmp_path: Path) -> None:
     found = []
     for seed in (1, 1, 2):
         assert made(tmp_path, "stock:orders", seed, records=50).returncode == 0
-        found.append([row.key for row in rows.read(tmp_path / rows.FILE)])
+        found.append([row.key for row in rows_file.read(tmp_path / rows_file.FILE)])
 
     assert len(found[0]) == 50
     assert found[0] == found[1] != found[2]

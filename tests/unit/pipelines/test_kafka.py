@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from chaos.subject.base import Endpoints, Topic, Topics
+from chaos.contract.base import Endpoints, Topic, Topics
 from pipelines import kafka
 from pipelines.kafka import HungError, call_with_deadline
 from tests import deployed

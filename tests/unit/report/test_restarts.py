@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chaos.common.events import ProcessSaid
+from chaos.common.events import ProcessReport
 from chaos.common.history import Event
 from chaos.report import allure
 from chaos.report.failure_text import explain
@@ -23,7 +23,7 @@ SCENARIO = Scenario.model_validate({"name": "one", "title": "One", "pipeline": A
 def said(*lines, who="pipeline"):
     """A history in which supervisors said this."""
     return [
-        Event(number, 1000 * number, float(number), ProcessSaid(who=who, event=event, content=content))
+        Event(number, 1000 * number, float(number), ProcessReport(who=who, event=event, content=content))
         for number, (event, content) in enumerate(lines)
     ]
 

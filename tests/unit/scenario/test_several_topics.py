@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from chaos.contract.base import Topic
 from chaos.engine.pipelines import topics_of
 from chaos.expectation import model as models
+from chaos.expectation.definitions import Query
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 from chaos.expectation.sources import SeveralTopics
 from chaos.scenario.model import Scenario
-from chaos.subject.base import Topic
 from tests.unit.scenario.declared import errors_of, loaded
 
 FILE = """\

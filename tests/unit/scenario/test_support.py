@@ -132,8 +132,8 @@ def test_what_is_encrypted_cannot_be_told_apart() -> None:
         assert found(scenario) == []
     plain, secured = (declaration.load_text(LEAST + text, Path("external.yaml")) for text in ("", f"{TLS}\n"))
     (scenario,) = read().scenarios
-    assert set(support.asked_outside(scenario, plain).leave_out) == {"commits", "precedence"}
-    assert set(support.asked_outside(scenario, secured).leave_out) == {"commits", "precedence", "atomicity", "hanging"}
+    assert set(support.for_external(scenario, plain).leave_out) == {"commits", "precedence"}
+    assert set(support.for_external(scenario, secured).leave_out) == {"commits", "precedence", "atomicity", "hanging"}
 
 
 def test_internal_topics_of_others_are_not_read() -> None:

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from chaos.contract.placeholders import RESERVED
 from chaos.grammar.base import Declared
 from chaos.scenario.pipelines import KINDS
 from chaos.scenario.texts import ProjectPath, Template, Text, below, paths_of, texts_of
-from chaos.subject.placeholders import RESERVED
 from tests import deployed
 
 

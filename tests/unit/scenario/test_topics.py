@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import ScenarioError
+from chaos.contract.base import Topic
 from chaos.engine.pipelines import topics_of
 from chaos.scenario.load import load_text
 from chaos.scenario.model import Scenario
-from chaos.subject.base import Topic
 from tests.unit.scenario.declared import errors_of, loaded
 from tests.unit.wording import mistakes_in
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.engine.pipelines import pipeline_of
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.load import load
-from chaos.subject.base import Endpoints, Topic, Topics
 from pipelines.spark_square.driver import parsed
 from pipelines.spark_square.sink import transactional_id
 from tests.unit.engine.test_pipelines import FakeParts

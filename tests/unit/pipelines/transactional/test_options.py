@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.contract.base import Topic, Topics
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines.deployed import Deployed
-from chaos.subject.base import Topic, Topics
 from pipelines.transactional.options import Options, parsed, transactional_id
 
 ROOT = Path(__file__).parents[4]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from chaos.contract.base import Endpoints, Topic, Topics
+from chaos.contract.placeholders import substituted
 from chaos.scenario.pipelines.base import Tools
-from chaos.subject.base import Endpoints, Topic, Topics
-from chaos.subject.placeholders import substituted
 from tests import deployed
 
 TOPICS = Topics((Topic("datasource-7", 3),), "datasink-7", suffix="7", names={"page-views": "page-views-7"})
@@ -17,7 +17,7 @@ ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 def copies(*run: str, **options: Any) -> list[list[str]]:
     """The commands that the supervisor is given."""
     argv = deployed.command(run, "group", **options).command(ENDPOINTS, TOPICS, Path("/run")).argv
-    assert argv[:4] == (sys.executable, "-m", "chaos.subject.supervisor", "--copies")
+    assert argv[:4] == (sys.executable, "-m", "chaos.contract.supervisor", "--copies")
     found: list[list[str]] = json.loads(argv[4])
     return found
 
@@ -59,7 +59,7 @@ def test_the_name_of_a_topic_is_a_placeholder() -> None:
 
 def test_without_a_group_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """No group is asked or seeded."""
-    monkeypatch.setattr("chaos.subject.clients.Consumer", None)
+    monkeypatch.setattr("chaos.contract.clients.Consumer", None)
     one = deployed.command(("copy",))
 
     one.prepare(ENDPOINTS, TOPICS)

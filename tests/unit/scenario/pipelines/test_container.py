@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.scenario.pipelines.container import SUPERVISES
-from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 
 TOPICS = Topics((Topic("orders-7", 3),), "copies-7", suffix="7", names={"orders": "orders-7"})

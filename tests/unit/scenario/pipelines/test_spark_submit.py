@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.contract.base import Endpoints, Topic, Topics
+from chaos.contract.supervisor import IN_MEMORY, supervised
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.spark_submit import properties
-from chaos.subject.base import Endpoints, Topic, Topics
-from chaos.subject.supervisor import IN_MEMORY, supervised
 from tests import deployed
 from tests.unit.wording import keep
 
@@ -26,7 +26,7 @@ def job(jars=(), **options):
 def submitted(**options):
     """The words of spark-submit before the application, and from there on."""
     argv = job(**options).command(ENDPOINTS, TOPICS, Path("/run")).argv
-    assert argv[:4] == (sys.executable, "-m", "chaos.subject.supervisor", "--copies")
+    assert argv[:4] == (sys.executable, "-m", "chaos.contract.supervisor", "--copies")
     ((program, *words),) = json.loads(argv[4])
     assert program == "/spark/bin/spark-submit"
     begin = words.index("/shop/job.py")
@@ -163,8 +163,8 @@ def test_its_checkpoint_may_be_in_a_folder_below(tmp_path):
 def test_positions_of_a_group_are_seeded_once_and_asked_of_it(monkeypatch):
     """Through the audit listener: a fault on the job's own links must not hide its progress."""
     asked = []
-    monkeypatch.setattr("chaos.subject.clients.seed", lambda *arguments: asked.append(("seeded", *arguments)))
-    monkeypatch.setattr("chaos.subject.clients.positions", lambda *arguments: asked.append(("asked", *arguments)) or {0: 7})
+    monkeypatch.setattr("chaos.contract.clients.seed", lambda *arguments: asked.append(("seeded", *arguments)))
+    monkeypatch.setattr("chaos.contract.clients.positions", lambda *arguments: asked.append(("asked", *arguments)) or {0: 7})
     one = job(positions={"group": "{sink}-square"}, transactional_ids=("{sink}-{partition}",))
 
     one.prepare(ENDPOINTS, TOPICS)
@@ -176,7 +176,7 @@ def test_positions_of_a_group_are_seeded_once_and_asked_of_it(monkeypatch):
 
 def test_without_a_group_nothing_is_prepared(monkeypatch):
     """No group is asked or seeded."""
-    monkeypatch.setattr("chaos.subject.clients.Consumer", None)
+    monkeypatch.setattr("chaos.contract.clients.Consumer", None)
 
     job().prepare(ENDPOINTS, TOPICS)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.loader import rows
-from chaos.loader.declaration import OwnLoader
+from chaos.loader import rows_file
+from chaos.loader.declaration import UserLoader
 from chaos.scenario.one_of import OneOf
 from chaos.scenario.rows import KINDS, Rows, RowsBase
 from chaos.scenario.rows.base import Making
@@ -32,7 +32,7 @@ class Letters(RowsBase):
 
 def making(folder: Path, wanted: int | None = None) -> Making:
     """Nothing here asks for Spark."""
-    return Making(folder / rows.FILE, 3, 5, wanted, 7, folder, lambda: pytest.fail("Spark was asked for"))
+    return Making(folder / rows_file.FILE, 3, 5, wanted, 7, folder, lambda: pytest.fail("Spark was asked for"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,8 +49,8 @@ def test_a_kind_of_rows_gets_into_the_grammar_by_one_class(tmp_path: Path) -> No
     declared = TypeAdapter(Annotated[FileRows | Letters, of_loaders]).validate_python({"letters": "abc"})
 
     assert declared.count() == declared.make(making(tmp_path)) == 3
-    assert [row.value for row in rows.read(tmp_path / rows.FILE)] == [b"a", b"b", b"c"]
-    with pytest.raises(rows.RowsError, match="there are 3 rows, and records: 9"):
+    assert [row.value for row in rows_file.read(tmp_path / rows_file.FILE)] == [b"a", b"b", b"c"]
+    with pytest.raises(rows_file.RowsError, match="there are 3 rows, and records: 9"):
         declared.make(making(tmp_path, wanted=9))
 
 
@@ -59,7 +59,7 @@ def test_a_row_is_named_by_its_number_and_its_file(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"value": "a"}\n{"value": 5}\n', encoding="utf-8")
 
-    with pytest.raises(rows.RowsError, match=rf"^row 1 of {file}: value is a value of type int"):
+    with pytest.raises(rows_file.RowsError, match=rf"^row 1 of {file}: value is a value of type int"):
         FileRows(file=str(file)).make(making(tmp_path))
 
 
@@ -69,4 +69,4 @@ def test_a_loader_of_ones_own_sends_what_the_workload_says() -> None:
 
     found = declared.loader(20, 5.0, 7, {"java": "/java"}, "ledger.csv")
 
-    assert found == OwnLoader(("a",), 20, 5.0, 7, {"java": "/java"}, {"B": "1"}, "", "ledger.csv")
+    assert found == UserLoader(("a",), 20, 5.0, 7, {"java": "/java"}, {"B": "1"}, "", "ledger.csv")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from chaos.contract import read_table
+from chaos.contract.base import Endpoints, Topic, Topics
+from chaos.contract.read_table import SPEC
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.sinks import KINDS, Sink, TableSink
-from chaos.subject import read_table
-from chaos.subject.base import Endpoints, Topic, Topics
-from chaos.subject.read_table import SPEC
 from tests import deployed
 
 TOPICS = Topics((Topic("orders-7", 3),), "", suffix="7", names={"orders": "orders-7"})

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from chaos.audit.follow import openmetrics
-from chaos.audit.follow.matching import WINDOW, Asked
+from chaos.audit.follow.matching import WINDOW, Comparison
 from chaos.audit.logs import AuditUsageError, Topics
 
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)")
@@ -62,12 +62,12 @@ class Plan:
     options: Following
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> Comparison:
         """Of the pure part."""
         compared: Any = "row" if self.identity == "row" else "value" if self.model else "identity"
         overdue_ms = round(1000 * seconds("--overdue", self.options.overdue))
         begun_within = self.options.begin == "now"
-        return Asked(compared, self.routing == "any", overdue_ms, self.options.window, begun_within)
+        return Comparison(compared, self.routing == "any", overdue_ms, self.options.window, begun_within)
 
 
 # what is asked -------------------------------------------------------------------------------------------------------------

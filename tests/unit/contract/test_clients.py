@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from chaos.contract import clients
+from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.loader.declaration import FillSource
-from chaos.subject import clients
-from chaos.subject.base import Endpoints, Topic, Topics
 from tests import deployed
 
 SECRET = "hunter2"  # noqa: S105 - not a real one

@@ -38,7 +38,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     sources = {topic: nothing(session) for topic in plan.scenario.pipeline.reads}
     try:
         model.require_known(session, tuple(sources))
-        if plan.scenario.workload.has_own_loader:
+        if plan.scenario.workload.has_user_loader:
             return plan
         way = plan.expectation.recognised(session, tuple(sources))
         if way.demands_each:

@@ -12,7 +12,7 @@ from contextlib import closing
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from chaos.common import clock
-from chaos.subject.base import Endpoints, Topics
+from chaos.contract.base import Endpoints, Topics
 
 _LIBRDKAFKA = "KAFKA_CLIENT_OPTIONS"
 _JAVA = "KAFKA_JAVA_CLIENT_OPTIONS"

@@ -1,4 +1,4 @@
-"""The rows that a scenario declares become a file of the run's folder, before anything is sent (`chaos.loader.rows`).
+"""The rows that a scenario declares become a file of the run's folder, before anything is sent (`chaos.loader.rows_file`).
 
 How that is done is a matter of their kind (`chaos.scenario.rows`). What is wrong with them is told in a line, and the run is
 UNKNOWN.
@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine.run_plan import Load, Loader, RunPlan
-from chaos.loader import rows
+from chaos.loader import rows_file
 from chaos.loader.declaration import FillSource, marked
-from chaos.loader.rows import RowsError
+from chaos.loader.rows_file import RowsError
 from chaos.scenario.checks import too_long
 from chaos.scenario.plan import scenario_seed
 from chaos.scenario.rows.base import Making
@@ -43,7 +43,7 @@ def _with_rows(plan: RunPlan, load: Load, spark: Callable[[], SparkSession]) -> 
     filling, loader = load.filling, load.loader
     if filling.rows is None or not isinstance(loader, FillSource):
         return loader
-    path = plan.folder / marked(rows.FILE, load.mark)
+    path = plan.folder / marked(rows_file.FILE, load.mark)
     place = f"workload, {f'also, {load.name}, ' if load.mark else ''}rows, {filling.rows.kind}"
     seed = scenario_seed(plan.schedule.seed, plan.scenario.name)
     making = Making(path, load.topics.partitions, filling.records, filling.wanted, seed, plan.folder, spark)

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from chaos.cluster.kafka import Cluster
-from chaos.subject.base import Topic
+from chaos.contract.base import Topic
 
 _GROUP = "chaos-counter"  # librdkafka wants one; nothing is committed to it
 _AT_ONCE = 10_000

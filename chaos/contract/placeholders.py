@@ -7,7 +7,7 @@ is called so, and stays as it is where none is.
 import re
 from collections.abc import Collection, Mapping
 
-from chaos.subject.base import Topics
+from chaos.contract.base import Topics
 
 MEANINGS: Mapping[str, str] = {
     "bootstrap": "the bootstrap servers, at a listener of its own",

@@ -19,7 +19,7 @@ class Supervisor:
 
     def __init__(self, folder: Path, scripts: tuple[str, ...], options: tuple[str, ...]) -> None:
         copies = json.dumps([["sh", "-c", script] for script in scripts])
-        argv = (sys.executable, "-m", "chaos.subject.supervisor", "--copies", copies, *options)
+        argv = (sys.executable, "-m", "chaos.contract.supervisor", "--copies", copies, *options)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
         self.process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -144,7 +144,7 @@ def test_half_a_line_of_a_copy_does_not_hide_its_end(supervise, tmp_path):
 
 def test_half_a_line_of_a_copy_does_not_hide_what_is_said_of_it(monkeypatch, capfd):
     """Neither at its start, for which a run waits, nor at the end."""
-    from chaos.subject import supervisor  # noqa: PLC0415 - here its function is called, and not its process started
+    from chaos.contract import supervisor  # noqa: PLC0415 - here its function is called, and not its process started
 
     def begun(number, argv, files, _folder):
         os.write(1, b"Loading...")  # a copy may be quicker than its supervisor

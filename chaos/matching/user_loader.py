@@ -27,7 +27,7 @@ _PLACE = ["partition", "offset"]
 
 
 def of_source(spark: SparkSession, ledger: Path, lines: int) -> Numbering:
-    """Of the source: what its loader said (`chaos.loader.own`)."""
+    """Of the source: what its loader said (`chaos.loader.user_loader`)."""
     told = spark.read.csv(str(ledger), header=True, schema=f"{_LEDGER}, error string", escape='"').drop("error")
 
     def number(observed: DataFrame) -> Numbered:

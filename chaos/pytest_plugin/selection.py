@@ -30,7 +30,7 @@ def keep_named(config: pytest.Config) -> None:
     config.stash[_NAMED] = frozenset(path for pattern in config.getini("chaos_files") for path in _matching(pattern, config))
 
 
-def is_asked(config: pytest.Config) -> bool:
+def is_selected(config: pytest.Config) -> bool:
     """Whether the command line has a ``-m`` with the word chaos in it."""
     return re.search(r"\bchaos\b", config.stash.get(_TYPED, "")) is not None
 

@@ -14,8 +14,8 @@ from chaos.engine import session
 from chaos.engine.session import OpenRun, Outcome
 from chaos.faults.broker_processes import KillBroker
 from chaos.faults.spark_executors import CrashExecutor
-from chaos.pytest_plugin import driven, results, scenario_item
-from chaos.pytest_plugin.driven import Chaos
+from chaos.pytest_plugin import fixture, results, scenario_item
+from chaos.pytest_plugin.fixture import Chaos
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM
 from chaos.scenario.model import Workload
 from chaos.scenario.pipelines import CommandPipeline
@@ -93,7 +93,7 @@ def driver(run, tmp_path, pytestconfig, monkeypatch):
     for module in (session, results):
         monkeypatch.setattr(module, "explain", lambda report: f"it is {report.verdict.name}\nmore")
     monkeypatch.setattr(scenario_item, "report", lambda outcome, *_, **__: run.done.append(("report", outcome.report.verdict)))
-    monkeypatch.setattr(driven, "Live", lambda _name: nullcontext())
+    monkeypatch.setattr(fixture, "Live", lambda _name: nullcontext())
     sections = []
     item = SimpleNamespace(
         name="test_leader_dies[a b]",

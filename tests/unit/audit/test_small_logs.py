@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from chaos.audit import few_records
+from chaos.audit import small_logs
 from chaos.audit.logs import Fixed, Topics
 from chaos.common.errors import InconclusiveError
 from tests.unit.wording import raised
@@ -27,7 +27,7 @@ def read(*answers, ends, stop=None):
     """The numbers and offsets that are read, where the consumer gives these answers and nothing more."""
     given = iter(answers)
     consumer: Any = SimpleNamespace(consume=lambda _most, _within_s: next(given, []))
-    found = few_records._committed(consumer, NUMBERS, ends, stop or Event())
+    found = small_logs._committed(consumer, NUMBERS, ends, stop or Event())
     return [(number, one.offset()) for number, one in found]
 
 
@@ -53,15 +53,15 @@ def test_an_empty_log_is_not_waited_for():
 
 def test_an_end_that_is_not_reached(monkeypatch):
     """One whose leader is gone is waited for, for a while."""
-    monkeypatch.setattr(few_records, "_SILENT_S", 0.0)
+    monkeypatch.setattr(small_logs, "_SILENT_S", 0.0)
 
-    with raised(few_records._UnreadableError, "0 s"):
+    with raised(small_logs._UnreadableError, "0 s"):
         read([message(0, 0)], [message(0, 1, LEFT)], ends={3: Bounds(0, 3, 3)})
 
 
 def test_a_topic_that_may_not_be_read():
     """The reason is Kafka's."""
-    with pytest.raises(few_records._UnreadableError, match="why"):
+    with pytest.raises(small_logs._UnreadableError, match="why"):
         read([message(0, 0, DENIED)], ends={3: Bounds(0, 3, 3)})
 
 
@@ -72,9 +72,9 @@ def test_a_folder_that_cannot_be_written(monkeypatch, tmp_path):
     fixed = Fixed(
         {0: Bounds(0, 1, 1)}, {0: Bounds(0, 1, 1)}, numbers={"source": {"orders": {0: 0}}, "sink": {"squares": {0: 0}}}
     )
-    monkeypatch.setattr(few_records, "why_unreadable", lambda said, *_: f"orders could not be read: {said}")
+    monkeypatch.setattr(small_logs, "why_unreadable", lambda said, *_: f"orders could not be read: {said}")
 
-    with few_records.FewRecords(asked, fixed, tmp_path) as few, pytest.raises(InconclusiveError, match=r"orders .*File exists"):
+    with small_logs.SmallLogs(asked, fixed, tmp_path) as few, pytest.raises(InconclusiveError, match=r"orders .*File exists"):
         few.landed()
 
 

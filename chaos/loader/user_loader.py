@@ -35,7 +35,7 @@ _STOP_WITHIN_S = 5
 _Name = tuple[str, str]
 
 
-class SaidError(Exception):
+class StatementError(Exception):
     """A line is not what a loader may say; the message has its number, its text, and what was expected."""
 
 
@@ -65,7 +65,7 @@ class Ledger:
         """Take down every line. Half a line at the end is left by a loader that was killed, and is passed over.
 
         Raises:
-            SaidError: a line is not what a loader may say.
+            StatementError: a line is not what a loader may say.
         """
         for number, text in enumerate(lines, start=1):
             if text.strip():
@@ -148,7 +148,7 @@ class _Line:
 
     def refuse(self, expected: str) -> NoReturn:
         text = one_line(self._text.decode(errors="replace"), 120)
-        raise SaidError(f"line {self._number} of what the loader says is not understood: {text}; expected {expected}")
+        raise StatementError(f"line {self._number} of what the loader says is not understood: {text}; expected {expected}")
 
 
 def _is_number(value: object) -> bool:
@@ -218,7 +218,7 @@ def _run(words: Sequence[str], folder: str | None, read: Callable[[IO[bytes]], N
     try:
         read(process.stdout)
         code = process.wait()
-    except SaidError as error:
+    except StatementError as error:
         sys.exit(str(error))
     except _TookTooLong:
         code = 0

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from chaos.loader import rows
-from chaos.loader.rows import Row, RowsError, integers, murmur2, read, text, write
+from chaos.loader import rows_file
+from chaos.loader.rows_file import Row, RowsError, integers, murmur2, read, text, write
 from tests.unit.wording import keep
 
 
 def written(path: Path, raw: Any, records: int | None = None, partitions: int = 3) -> list[Row]:
     """Write and read rows."""
-    write(path / rows.FILE, raw, partitions, records, name=lambda number: f"row {number}")
-    return list(read(path / rows.FILE))
+    write(path / rows_file.FILE, raw, partitions, records, name=lambda number: f"row {number}")
+    return list(read(path / rows_file.FILE))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     found = written(tmp_path, raw)
 
-    home = rows.partition_of(b"a", 3)
+    home = rows_file.partition_of(b"a", 3)
     assert found == [
         Row(0, home, b"a", b"\xff\x00", (("trace", b"1"), ("none", None))),
         Row(1, 2, None, None, (("trace", b"\xfe"),)),
@@ -54,10 +54,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_numbers_rise_within_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By them the judge tells order; a row without a key goes round."""
-    monkeypatch.setattr(rows, "_AT_ONCE", 3)  # also from one part that is written at once to the next
+    monkeypatch.setattr(rows_file, "_AT_ONCE", 3)  # also from one part that is written at once to the next
     written(tmp_path, [(None, "x") for _ in range(10)])
 
-    found = parquet.read_table(tmp_path / rows.FILE, columns=["partition", "number"]).to_pylist()
+    found = parquet.read_table(tmp_path / rows_file.FILE, columns=["partition", "number"]).to_pylist()
     assert [(row["partition"], row["number"]) for row in found] == [(n % 3, n // 3) for n in range(10)]
 
 
@@ -70,7 +70,7 @@ def test_many_large_rows_are_written_part_by_part(tmp_path: Path) -> None:
     """Each part has so many bytes at most, so that memory stays bounded."""
     written(tmp_path, (("k", b"x" * (8 << 20)) for _ in range(9)))
 
-    assert parquet.ParquetFile(tmp_path / rows.FILE).num_row_groups == 2
+    assert parquet.ParquetFile(tmp_path / rows_file.FILE).num_row_groups == 2
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_fewer_rows_than_were_declared(tmp_path: Path) -> None:
 
 def test_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A generator that does not end, where nobody says how many are sent."""
-    monkeypatch.setattr(rows, "MOST_ROWS", 10)
+    monkeypatch.setattr(rows_file, "MOST_ROWS", 10)
     with pytest.raises(RowsError, match="there are more than 10 rows; declare how many"):
         written(tmp_path, (("a", "b") for _ in count()))
 

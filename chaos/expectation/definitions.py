@@ -19,8 +19,9 @@ from typing import Any, ClassVar, Self
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.common import own_code
+from chaos.common import user_code
 from chaos.common.errors import one_line
+from chaos.contract.read_table import NOT_THEIRS
 from chaos.expectation import by_record, repeatable
 from chaos.expectation.base import LONGEST, NOWHERE, Hold, IsApart, ModelError, Views, told
 from chaos.expectation.forms import Log
@@ -28,7 +29,6 @@ from chaos.expectation.sources import OneTopic
 from chaos.matching import row_ids
 from chaos.matching.demanded import Demanded
 from chaos.scenario.expected import ByFunction, ByQuery, ByTwin, Copied, Way
-from chaos.subject.read_table import NOT_THEIRS
 
 TWIN = "twin"
 """The folder of a run, or of the cache, with what a run without faults has written."""
@@ -59,7 +59,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Said(ABC):
+class Definition(ABC):
     """One way to say it.
 
     Attributes:
@@ -122,7 +122,7 @@ class Said(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy(Said):
+class Copy(Definition):
     """The sink holds what the source does."""
 
     declared: ClassVar[type[Way]] = Copied
@@ -140,7 +140,7 @@ class Copy(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Twin(Said):
+class Twin(Definition):
     """The sink holds what the same pipeline wrote of the same workload while nothing was broken.
 
     Attributes:
@@ -177,7 +177,7 @@ class Twin(Said):
         return Demanded(rows, rows.count(), _OF_TWIN, placed=False)
 
 
-class Computed(Said):
+class Computed(Definition):
     """The rows follow from the records of the source."""
 
     @abstractmethod
@@ -309,22 +309,22 @@ def _raised(function: str, what: str) -> Iterator[None]:
     A warning is not an error there, whatever pytest makes of warnings in this repository.
     """
     try:
-        with warnings.catch_warnings(), own_code.confined(_WITHIN_S):
+        with warnings.catch_warnings(), user_code.confined(_WITHIN_S):
             warnings.simplefilter("default")
             yield
     except (Exception, SystemExit) as error:
         frames = (one for one in reversed(extract_tb(error.__traceback__)) if not NOT_THEIRS.search(one.filename))
         place = next(
-            (f" ({one.filename}:{one.lineno})" for one in frames if one.filename not in (__file__, own_code.__file__)), ""
+            (f" ({one.filename}:{one.lineno})" for one in frames if one.filename not in (__file__, user_code.__file__)), ""
         )
         said = f"{function} {what} {type(error).__name__}: {error}".splitlines()[0]
         raise ModelError(f"{one_line(said, LONGEST)}{place}") from error
 
 
-_ALL: tuple[type[Said], ...] = (Copy, Query, Function, Twin)
+_ALL: tuple[type[Definition], ...] = (Copy, Query, Function, Twin)
 
 
-def of(way: Way, folder: Path) -> Said:
+def of(way: Way, folder: Path) -> Definition:
     """Who says it, as a scenarios file declares it.
 
     Args:

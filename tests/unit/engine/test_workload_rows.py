@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError
-from chaos.engine.rows import made_beforehand, with_rows
+from chaos.contract.base import Topic, Topics
 from chaos.engine.run_plan import RunPlan
-from chaos.loader import rows
-from chaos.loader.declaration import FillSource, OwnLoader
+from chaos.engine.workload_rows import made_beforehand, with_rows
+from chaos.loader import rows_file
+from chaos.loader.declaration import FillSource, UserLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan, scenario_seed
-from chaos.subject.base import Topic, Topics
 from tests.unit.plugins import install
 from tests.unit.wording import raised
 
@@ -50,13 +50,13 @@ def test_integers_need_no_rows(tmp_path: Path) -> None:
     planned = run_plan(tmp_path, records=10)
 
     assert with_rows(planned, no_spark) is planned
-    assert not (tmp_path / rows.FILE).exists()
+    assert not (tmp_path / rows_file.FILE).exists()
 
 
 def test_a_loader_of_ones_own_has_none_beforehand(tmp_path: Path) -> None:
     """What it sends is known when it is there."""
     planned = run_plan(tmp_path, records=10, rows={"command": ["a"]})
-    planned = replace(planned, loaders=(OwnLoader(("a",), 10, 1.0, 7, {}),))
+    planned = replace(planned, loaders=(UserLoader(("a",), 10, 1.0, 7, {}),))
 
     assert not made_beforehand(planned)
     assert with_rows(planned, no_spark) is planned
@@ -68,8 +68,8 @@ def test_a_function_says_how_many_there_are(tmp_path: Path) -> None:
 
     (loader,) = made.loaders
     assert isinstance(loader, FillSource)
-    assert (made.records, loader.records, loader.rows) == (4, 4, tmp_path / rows.FILE)
-    assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {str(scenario_seed(5, "a")).encode()}
+    assert (made.records, loader.records, loader.rows) == (4, 4, tmp_path / rows_file.FILE)
+    assert {row.value for row in rows_file.read(tmp_path / rows_file.FILE)} == {str(scenario_seed(5, "a")).encode()}
 
 
 def test_a_function_is_given_what_the_scenario_says(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_function_is_given_what_the_scenario_says(tmp_path: Path) -> None:
     made = with_rows(run_plan(tmp_path, rows={"python": "shop:many", "with": {"rows": 3, "value": "a"}}), no_spark)
 
     assert made.records == 3
-    assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {b"a"}
+    assert {row.value for row in rows_file.read(tmp_path / rows_file.FILE)} == {b"a"}
 
 
 GENERATORS = """
@@ -101,7 +101,7 @@ def test_a_generator_of_a_package(tmp_path: Path) -> None:
     made = with_rows(run_plan(tmp_path, rows={"generator": "recurring", "with": {"customers": 2}}), no_spark)
 
     assert made.records == 4
-    assert {row.key for row in rows.read(tmp_path / rows.FILE)} == {b"customer-0", b"customer-1"}
+    assert {row.key for row in rows_file.read(tmp_path / rows_file.FILE)} == {b"customer-0", b"customer-1"}
 
 
 @pytest.mark.usefixtures("shop_chaos")

@@ -20,20 +20,20 @@ import pytest
 
 from chaos.cluster.system import System
 from chaos.common.errors import MisuseError, ScenarioError
+from chaos.contract.base import Topics
 from chaos.engine.session import OpenRun, Outcome, Session
 from chaos.faults.base import FaultBase
 from chaos.pytest_plugin import scenario_item
-from chaos.pytest_plugin.asked import FILE, scenarios_files
 from chaos.pytest_plugin.results import Injected, Judged
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM, refusing
 from chaos.pytest_plugin.scenario_item import replay_of, uncaptured
+from chaos.pytest_plugin.selection import FILE, scenarios_files
 from chaos.report.terminal import Live
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.load import load
 from chaos.scenario.model import Isolation, SystemSpec, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.topics import TopicSpec
-from chaos.subject.base import Topics
 
 _TWICE = "chaos.start was called twice, and a test is one run; write another test for the other run"
 _NOT_STARTED = "chaos.{what} was called before chaos.start, so there is nothing to break or to judge"

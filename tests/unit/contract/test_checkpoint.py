@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.subject.checkpoint import checkpointed, of_query, planned
+from chaos.contract.checkpoint import checkpointed, of_query, planned
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.audit.follow.matching import SIDES, Asked, Counts, Demand, Follow, Odd, Seen
-from chaos.audit.follow.plan import Plan
+from chaos.audit.follow.matching import SIDES, Comparison, Counts, Demand, Follow, Odd, Seen
+from chaos.audit.follow.options import Plan
 from chaos.audit.logs import AuditUsageError
 from chaos.common import files
 from chaos.common.errors import InconclusiveError
@@ -27,7 +27,7 @@ _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, Attri
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-class Kept:
+class SavedState:
     """The file, if there is to be one."""
 
     def __init__(self, plan: Plan, cluster: str, ids: Mapping[str, str] | None = None) -> None:
@@ -122,7 +122,7 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
     return told, arrays
 
 
-def restored(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
+def restored(asked: Comparison, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
     """What was kept, to go on with; how large the window is, and what is overdue, may be others than they were."""
     found = Follow(replace(asked, begun_within=told["begun_within"]), Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}

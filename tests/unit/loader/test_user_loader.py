@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.loader import own
-from chaos.loader.declaration import OwnLoader
-from chaos.loader.own import Ledger, SaidError
-from chaos.subject.base import Endpoints, Topic, Topics
+from chaos.contract.base import Endpoints, Topic, Topics
+from chaos.loader import user_loader
+from chaos.loader.declaration import UserLoader
+from chaos.loader.user_loader import Ledger, StatementError
 from tests.unit.wording import keep
 
 ENDS_WITHIN_S = 120.0
@@ -83,7 +83,7 @@ def test_half_a_line_of_a_loader_that_was_killed() -> None:
 )
 def test_a_line_that_is_not_understood(text: bytes, expected: str) -> None:
     """Its number, its text, and what was expected."""
-    with pytest.raises(SaidError, match="line 2 ") as caught:
+    with pytest.raises(StatementError, match="line 2 ") as caught:
         kept(*lines({"sent": 1}), text + b"\n")
     keep(str(caught.value))
     assert expected in str(caught.value)
@@ -91,7 +91,7 @@ def test_a_line_that_is_not_understood(text: bytes, expected: str) -> None:
 
 def test_more_records_than_are_declared() -> None:
     """A run would be over before they have passed."""
-    with pytest.raises(SaidError, match="no more than the 1 records") as caught:
+    with pytest.raises(StatementError, match="no more than the 1 records") as caught:
         kept(*lines({"sent": 1}, {"sent": 2}), records=1)
     keep(str(caught.value))
 
@@ -99,7 +99,7 @@ def test_more_records_than_are_declared() -> None:
 def run(script: str, folder: Path, records: int = 2) -> tuple[int, str, list[str], Path]:
     """Run a loader that is written in Python; exit code, output, lines of its errors, and the ledger."""
     ledger = folder / "ledger.csv"
-    words = own.command([sys.executable, "-c", script], records, 3, ledger)
+    words = user_loader.command([sys.executable, "-c", script], records, 3, ledger)
     ended = subprocess.run(words, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False)
     return ended.returncode, ended.stdout, ended.stderr.splitlines(), ledger
 
@@ -143,7 +143,7 @@ def test_a_loader_whose_line_is_not_understood(tmp_path: Path) -> None:
 
 def test_a_loader_that_cannot_be_started(tmp_path: Path) -> None:
     """No such program."""
-    words = own.command(["no-such-program"], 1, 3, tmp_path / "ledger.csv")
+    words = user_loader.command(["no-such-program"], 1, 3, tmp_path / "ledger.csv")
 
     ended = subprocess.run(words, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False)
 
@@ -157,7 +157,7 @@ def test_a_loader_that_is_told_to_stop(obeys: bool, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     deaf = "" if obeys else "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     script = f"{deaf}{SENDS}print('ready', file=__import__('sys').stderr, flush=True); import time; time.sleep(600)"
-    words = own.command([sys.executable, "-c", script], 2, 3, tmp_path / "ledger.csv")
+    words = user_loader.command([sys.executable, "-c", script], 2, 3, tmp_path / "ledger.csv")
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "ready\n"
@@ -170,7 +170,7 @@ def test_a_loader_that_is_told_to_stop(obeys: bool, tmp_path: Path, monkeypatch:
 
 def test_a_loader_has_its_own_folder_and_variables(tmp_path: Path) -> None:
     """A relative path of its command begins there; the values may have placeholders, and ours are not replaced by them."""
-    loader = OwnLoader(
+    loader = UserLoader(
         ("cat", "{orders}"), 1, 1.0, 7, {}, {"TOPIC": "{orders}", "KAFKA_CLIENT_OPTIONS": "mine"}, str(tmp_path / "shop")
     )
     topics = Topics((Topic("orders-x", 3),), "", names={"orders": "orders-x"})
@@ -189,7 +189,7 @@ def test_a_loader_has_its_own_folder_and_variables(tmp_path: Path) -> None:
 def test_what_the_words_stand_for() -> None:
     """The topic by its name and as the source, the loader's link, how many, how fast, and from what seed."""
     words = ("{python}", "{project}/a.py", "{bootstrap}", "{orders}", "{source}", "{records}", "{rate}", "{seed}", "{java}")
-    loader = OwnLoader(words[:1] + words[2:], 20, 2.5, 7, {"java": "/jdk/bin/java", "kafka_tools": "/kafka/*"})
+    loader = UserLoader(words[:1] + words[2:], 20, 2.5, 7, {"java": "/jdk/bin/java", "kafka_tools": "/kafka/*"})
     topics = Topics((Topic("orders-x", 4),), "", suffix="x", names={"orders": "orders-x"})
 
     command = loader.command(Endpoints("link:9092", "broker:9092", options={"a": "b"}), topics, Path("/run"))

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chaos.audit import expired
 from chaos.audit.expired import Compared
-from chaos.audit.identity import DENSE, KEY, Asked
+from chaos.audit.identity import DENSE, KEY, Prepared
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from chaos.expectation.base import ModelError, view
+from chaos.expectation.definitions import Query
 from chaos.expectation.forms import Log, State
 from chaos.expectation.model import Model
-from chaos.expectation.said import Query
 from chaos.matching import row_ids
 from chaos.matching.demanded import Demanded
 from chaos.matching.fast import sums
@@ -55,7 +55,7 @@ def model(query: str, identity: str, *, state: bool = False) -> Model:
     if not sql.strip():
         raise AuditUsageError(f"--expected-sql {query}: there is no query")
     told_by = "" if identity in (DENSE, KEY) else identity
-    return Model(Query(sql), State() if state else Log(), identity=told_by, said_in="options")
+    return Model(Query(sql), State() if state else Log(), identity=told_by, stated_in="options")
 
 
 def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) -> None:
@@ -70,7 +70,7 @@ def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) ->
         raise AuditUsageError(asked.told(error)) from None
 
 
-def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
+def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
     """What the rows that the query demands are asked.
 
     Raises:
@@ -91,7 +91,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     due, copied, compared = _due(logs, asked, positions, anywhere=anywhere)
     anywhere = anywhere or not due.placed
     if due.unordered:
-        _require_whole(fixed, due)
+        _require_complete(fixed, due)
     elif compared is None:
         compared = _compared(due.rows, logs, positions, anywhere=anywhere)
     if compared is not None:
@@ -103,7 +103,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         nothing = row_ids.unsaid("")(narrow.sink)
         right = Evidence("sink", nothing.expected, narrow.sink, sides, positions, anywhere=anywhere, unordered=due.unordered)
         none = logs.source.limit(0)
-        return Asked(right, unique=True, unnamed=none, why="", copied=narrow.proved, compared=compared, by_model=True)
+        return Prepared(right, unique=True, unnamed=none, why="", copied=narrow.proved, compared=compared, by_model=True)
     found = asked.answering(narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
     if found.unsaid:
         raise InconclusiveError(found.unsaid)
@@ -119,7 +119,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         unordered=found.unordered,
         state=found.state,
     )
-    return Asked(
+    return Prepared(
         row_ids.numbered(landed, lines),
         unique=True,
         unnamed=logs.source.limit(0),
@@ -157,7 +157,7 @@ def _due(
     return due, *(found[0] if found and not due.unordered else (None, None))
 
 
-def _require_whole(fixed: Fixed, due: Demanded) -> None:
+def _require_complete(fixed: Fixed, due: Demanded) -> None:
     """Raise InconclusiveError where the source begins above 0: it is not said which record demands a row."""
     begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
     if begun is not None:

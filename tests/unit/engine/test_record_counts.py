@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from chaos.cluster.kafka import Cluster
-from chaos.engine import counted
-from chaos.engine.counted import Counted
-from chaos.subject.base import Topic
+from chaos.contract.base import Topic
+from chaos.engine import record_counts
+from chaos.engine.record_counts import Counted
 
 
 class Message:
@@ -89,7 +89,7 @@ def test_an_error_of_a_moment_is_passed_over(count):
 @pytest.mark.parametrize("seed", range(100))
 def test_however_records_come_they_are_counted_once(count, seed, monkeypatch):
     """Partitions, transactions and looks by chance."""
-    monkeypatch.setattr(counted, "_AT_ONCE", 7)
+    monkeypatch.setattr(record_counts, "_AT_ONCE", 7)
     rng, (counting, reader) = Random(seed), count
     ends, total = [0, 0], 0
     for _ in range(30):

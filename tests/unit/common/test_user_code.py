@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from chaos.common import own_code
-from chaos.common.own_code import OverdueError, confined
+from chaos.common import user_code
+from chaos.common.user_code import OverdueError, confined
 
 
 @pytest.mark.parametrize("ends", [sys.exit, "os._exit"])
@@ -52,7 +52,7 @@ def swallow():
 @pytest.mark.parametrize("goes_on", [spin, wait, swallow])
 def test_it_has_a_deadline(monkeypatch, goes_on):
     """Which comes again, where the block catches whatever is raised."""
-    monkeypatch.setattr(own_code, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(user_code, "_AGAIN_S", 0.05)
     before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(OverdueError, match=r"it did not return within 0\.05 s"), confined(0.05):
         goes_on()
@@ -76,7 +76,7 @@ def test_a_timer_that_was_there_goes_on():
 def test_what_it_prints_is_not_standard_output():
     """Nor what a program prints that it starts; what the command prints before and after is."""
     code = (
-        "import os, sys\nfrom chaos.common.own_code import confined\n"
+        "import os, sys\nfrom chaos.common.user_code import confined\n"
         "print('before')\n"
         "with confined():\n"
         "    print('by print'); os.write(1, b'by the descriptor\\n'); os.system('echo by a program'); sys.__stdout__.flush()\n"

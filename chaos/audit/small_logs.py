@@ -31,7 +31,7 @@ _PIECE_BYTES = 16 << 20
 _SCHEMA = landing.arrow_schema(evidence.OBSERVED)
 
 
-class FewRecords:
+class SmallLogs:
     """Writes ``source/`` and ``sink/`` into a folder of this machine meanwhile; whoever leaves the block early ends that."""
 
     def __init__(self, topics: Topics, fixed: Fixed, folder: Path) -> None:
