@@ -1,1 +1,1 @@
-"""What a process under test is told of a run, and what it becomes. Kinds of pipelines: `chaos.scenario.pipelines`."""
+"""What a pipeline is told of a run, and how it is started. Kinds of pipelines: `chaos.scenario.pipelines`."""

@@ -4,11 +4,8 @@ Each runtime states what its systems allow, the external one by what its file de
 declared pipeline what it has. Whether a fault is possible is one comparison: ``fault.needs <= allowed``.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-
-EXTERNAL = "external"
-RUNTIMES = ("local", "containers", EXTERNAL)
-"""Where a system can run; the first is the default."""
 
 
 class Capability(StrEnum):
@@ -50,5 +47,11 @@ OF_PIPELINES = frozenset(
     }
 )
 OF_SYSTEMS = frozenset(Capability) - OF_PIPELINES
-LOCAL = OF_SYSTEMS - {Capability.BROKER_CONTAINERS}
-CONTAINERS = OF_SYSTEMS - {Capability.SERVICES}
+OFFERED: Mapping[str, frozenset[Capability]] = {
+    "local": OF_SYSTEMS - {Capability.BROKER_CONTAINERS},
+    "containers": OF_SYSTEMS - {Capability.SERVICES},
+}
+"""What the systems of this framework's own runtimes offer."""
+EXTERNAL = "external"
+RUNTIMES = (*OFFERED, EXTERNAL)
+"""Where a system can run; the first is the default."""

@@ -16,10 +16,10 @@ from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS, PLUGINS
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget
 from chaos.grammar.units import spoken_seconds, text_of_size
-from chaos.runtime.capabilities import OF_PIPELINES, Capability
+from chaos.runtime.capabilities import OF_PIPELINES, OFFERED, Capability
 from chaos.scenario.docstrings import of_fields, prose
 from chaos.scenario.model import ScenarioFileModel
-from chaos.scenario.support import ALLOWED, POSSIBLE_OUTSIDE
+from chaos.scenario.support import POSSIBLE_OUTSIDE
 
 _OF_ALL = ("kind", "name", "when")
 _TARGETS: Mapping[type, str] = {
@@ -81,7 +81,7 @@ def _targets(fault: type[FaultBase]) -> str:
 def _runs_in(fault: type[FaultBase]) -> Iterator[str]:
     """The runtimes that offer what the fault needs; for the external one, with what its system must offer."""
     needs = fault.needs - OF_PIPELINES
-    yield from (runtime for runtime, allowed in ALLOWED.items() if needs <= allowed)
+    yield from (runtime for runtime, allowed in OFFERED.items() if needs <= allowed)
     if needs <= POSSIBLE_OUTSIDE:
         depends = ", ".join(capability.value for capability in Capability if capability in needs)
         yield f"external ({depends})" if depends else "external"

@@ -17,11 +17,10 @@ from chaos.grammar.base import Location, Message, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern, ServiceTarget
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.install import spark_versions
-from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
+from chaos.runtime.capabilities import OF_PIPELINES, OF_SYSTEMS, OFFERED, Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.verifiers import PRECEDENCE
 
-ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
     {
         Capability.LINKS,
@@ -119,7 +118,7 @@ def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
         lacking = fault.needs & OF_PIPELINES - scenario.pipeline.capabilities
         if lacking:
             yield (*place, "target" if hasattr(fault, "target") else "kind"), _LACKING[_first(lacking)]
-        absent = fault.needs - OF_PIPELINES - _OF_SERVICES - ALLOWED.get(runtime, LOCAL | CONTAINERS)
+        absent = fault.needs - OF_PIPELINES - _OF_SERVICES - OFFERED.get(runtime, OF_SYSTEMS)
         if absent:
             reason = f"{fault.kind} is possible in containers only: it needs {_first(absent)}"
             text = f"{reason}; here {fault.without}; or use --chaos-runtime containers"
