@@ -27,9 +27,6 @@ in brackets is not always there, and … stands for keys that are not fixed.
     sampler    info    blocked   ReadersBlocked     partition, end, seconds
     sampler    info    silent    LeaderSilent       error
     sampler    info    pipeline  PipelineSampled    positions, lag, [executors]
-    auditor    info    alarm     EarlyAlarm         verifier, count, checked, example
-    auditor    info    unread    EarlyPartUnread    error
-    auditor    info    blind     EarlyAuditEnded    error
 
 The steps of a fault are approach, trigger, resume, inject, prove, heal and release. What a managed process (the loader, the
 pipeline) says is a `ProcessReport`, an info event whose ``f`` and value are the process's own. Anything else was recorded by a
@@ -353,30 +350,6 @@ class PipelineSampled(EventValue):
     executors: int = 0
 
 
-class EarlyAlarm(EventValue):
-    """The early audit has found more anomalies than before; the example is the first record that is wrong."""
-
-    PLACE = "auditor", "info", "alarm"
-    verifier: str
-    count: int
-    checked: int
-    example: Mapping[str, Any]
-
-
-class EarlyPartUnread(EventValue):
-    """The early audit could not read a part; it is tried again with the next one."""
-
-    PLACE = "auditor", "info", "unread"
-    error: str
-
-
-class EarlyAuditEnded(EventValue):
-    """The early audit has given up; the rest is looked at when the run is judged."""
-
-    PLACE = "auditor", "info", "blind"
-    error: str
-
-
 class ProcessReport(EventValue):
     """What a managed process said about itself: its own event, with whatever it tells of it."""
 
@@ -434,9 +407,6 @@ TYPES: tuple[type[EventValue], ...] = (
     ReadersBlocked,
     LeaderSilent,
     PipelineSampled,
-    EarlyAlarm,
-    EarlyPartUnread,
-    EarlyAuditEnded,
 )
 _BY_PLACE: Mapping[tuple[str, str, str], type[EventValue]] = {kind.PLACE: kind for kind in TYPES}
 _PROCESSES = frozenset(kind.PLACE[0] for kind in TYPES)

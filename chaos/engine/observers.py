@@ -1,32 +1,24 @@
-"""What watches a run while it goes on, each in a thread of its own: the samplers, and the early audit where it is asked for.
+"""Samplers watch a run while it goes on, each in a thread of its own.
 
-The samplers ask the brokers, on the audit listener, how far the run is, and where the pipeline is by its own account. The early
-audit reports duplicates and inversions while the output grows (`verifiers.single_scan.stream`); it takes processor time from
-the system under test, so it runs mostly in a long soak, and the verdict of the run does not depend on it.
+They ask the brokers, on the audit listener, how far the run is, and where the pipeline is by its own account.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaException
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.common import clock
 from chaos.common.clock import Poller
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
+from chaos.common.events import LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.contract.base import Topic, numbered_through
 from chaos.engine.ends import Positions, lag_beside
 from chaos.engine.record_counts import Counted
 from chaos.engine.triggers import refused
-from chaos.judging import landing
-from verifiers.base import Bounds, Finding, Verdict
-from verifiers.single_scan.stream import Stream, TooScatteredError
 
 _EVERY_S = 0.03
 _LOOK_EVERY_S = 0.02
@@ -180,71 +172,3 @@ class Lookout(Poller):
                 seen[-1] = seen[-1]._replace(asked_at_ms=asked_at_ms)
             else:
                 seen.append(Look(number, len(seen), end, asked_at_ms, answered_at_ms))
-
-
-# the early audit ------------------------------------------------------------------------------------------------------
-
-
-_AUDIT_EVERY_S = 2.0
-_AUDIT_ENDS_WITHIN_S = 60.0
-_UNREAD = (KafkaException, Py4JError, PySparkException)
-
-
-class EarlyAudit(Poller):
-    """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
-
-    def __init__(
-        self,
-        spark: Callable[[], SparkSession],
-        kafka: Kafka,
-        history: History,
-        topic: Topic,
-        *,
-        source_partitions: int,
-        records: int,
-        isolation: str,
-    ) -> None:
-        """The ids from 0 to ``records`` are dealt out to the partitions of the source, and the log is the output."""
-        super().__init__("early audit", every_s=_AUDIT_EVERY_S, ends_within_s=_AUDIT_ENDS_WITHIN_S)
-        self._spark = spark
-        self._kafka = kafka
-        self._history = history
-        self._topic = topic
-        self._source_partitions = source_partitions
-        self._isolation = isolation
-        self._stream = Stream("sink", source_partitions, records=records)
-        self._begins: Mapping[int, int] = {}
-        self._counts: dict[str, int] = {}
-
-    def _look(self) -> None:
-        try:
-            self._read_on()
-        except _UNREAD as error:
-            self._history.record(EarlyPartUnread(error=str(error).partition("\n")[0]))
-        except TooScatteredError as error:
-            self._history.record(EarlyAuditEnded(error=str(error)))
-            self._stop.set()
-
-    def _read_on(self) -> None:
-        offsets = self._kafka.offsets(*self._topic)
-        bounds = {home: self._bounds(home, ends) for home, ends in offsets.items()}
-        ends = {home: one.lso for home, one in bounds.items()}
-        if all(ends[home] <= one.low for home, one in bounds.items()):
-            return
-        topic = landing.topic_of_run(self._kafka.bootstrap, self._topic.name, self._isolation, self._kafka.cluster.java)
-        for finding in self._stream.add(landing.part(self._spark(), topic, bounds, self._source_partitions)):
-            self._tell(finding)
-        self._begins = ends
-
-    def _bounds(self, home: int, ends: Bounds) -> Bounds:
-        """From where the part before ended to where readers get now. A new leader may put that back for a moment."""
-        low = self._begins.get(home, ends.low)
-        end = max(low, ends.lso if self._isolation == "read_committed" else ends.hw)
-        return Bounds(low, end, end)
-
-    def _tell(self, finding: Finding) -> None:
-        if finding.verdict is Verdict.INVALID and finding.count > self._counts.get(finding.verifier, 0):
-            self._counts[finding.verifier] = finding.count
-            shown = finding.examples[0].to_json()
-            verifier, count, checked = finding.verifier, finding.count, finding.checked
-            self._history.record(EarlyAlarm(verifier=verifier, count=count, checked=checked, example=shown))

@@ -40,7 +40,7 @@ from chaos.engine.batches import job_of
 from chaos.engine.blocked import BlockWatch
 from chaos.engine.ends import Positions
 from chaos.engine.nemesis import Nemesis
-from chaos.engine.observers import EarlyAudit, Lookout, PipelineSampler, Sampler
+from chaos.engine.observers import Lookout, PipelineSampler, Sampler
 from chaos.engine.pipelines import application_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.record_counts import Counted
@@ -75,26 +75,21 @@ class Stage:
     why: Callable[[], str]
 
 
-def execute(
-    plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], *, early_audit: bool = False
-) -> None:
+def execute(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession]) -> None:
     """Run the phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
-    with under_way(plan, system, history, spark, early_audit=early_audit) as stage:
+    with under_way(plan, system, history, spark) as stage:
         if not stage.stands_still:  # else there is nothing to break, and no trigger would come
             phases.inject(plan, stage.watch, stage.processes, stage.nemesis, stage.is_through, stage.why)
 
 
 @contextmanager
-def under_way(
-    plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], *, early_audit: bool = False
-) -> Iterator[Stage]:
+def under_way(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession]) -> Iterator[Stage]:
     """Run the phases 1 to 7, with the block as phase 3; the outcome is in the history and the run directory.
 
     An error that only says that the block proved nothing ends with it, every other error ends the run.
 
     Args:
         spark: the judge's session.
-        early_audit: whether the output is audited while it grows, too.
 
     Raises:
         ChaosError: the system is not available, or cannot be observed.
@@ -112,7 +107,6 @@ def under_way(
             _sampler(plan, system.kafka, history, positions),
             _pipeline_sampler(plan, system, history, positions),
             BlockWatch(system.kafka, history, plan.output) if plan.table is None else nullcontext(),
-            _auditing(plan, system.kafka, history, spark if early_audit else None),
             _looking(plan, system.kafka) as looks,
         ):
             try:
@@ -209,23 +203,6 @@ def _pipeline_sampler(
         return nullcontext()
     executors = system.spark.executors if Capability.SPARK in plan.scenario.pipeline.capabilities else tuple
     return PipelineSampler(system.kafka, history, plan.topics.filled, positions=positions, executors=executors)
-
-
-def _auditing(
-    plan: RunPlan, kafka: Kafka, history: History, spark: Callable[[], SparkSession] | None
-) -> AbstractContextManager[object]:
-    scenario = plan.scenario
-    if spark is None or scenario.workload.rows or not plan.expectation.is_of_integers:  # it knows numbers only
-        return nullcontext()
-    return EarlyAudit(
-        spark,
-        kafka,
-        history,
-        plan.output,
-        source_partitions=plan.topics.partitions,
-        records=plan.records,
-        isolation=scenario.isolation,
-    )
 
 
 @contextmanager

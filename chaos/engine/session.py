@@ -126,21 +126,18 @@ class Session:
         environment: Environment,
         seed: int,
         *,
-        early_audit: bool = False,
         timeouts: tuple[type[BaseException], ...] = (),
     ) -> None:
         """Nothing is started before the first call of `system`.
 
         Args:
             seed: of all schedules.
-            early_audit: whether the output is audited while it grows, too.
             timeouts: exceptions that end a run from outside; it is reported before they are raised again.
         """
         self.environment = environment
         self.seed = seed
         self.reports: list[Report] = []
         self._runs = environment.runs
-        self.early_audit = early_audit
         self.ends_early: tuple[type[BaseException], ...] = (ChaosError, KafkaException, KeyboardInterrupt, *timeouts)
         self._began_s = clock.monotonic_s()
         self._judge_spark = JudgeSpark(environment.runs)
@@ -158,7 +155,7 @@ class Session:
             history.record(RunBegan(run=run_plan.folder.name, format=FORMAT))
             try:
                 run_plan = self.with_rows(run_plan, system, history)
-                execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
+                execute(run_plan, system, history, self.spark)
             except self.ends_early as ended_by:
                 error = ended_by
                 history.record(_failed(error))
@@ -262,7 +259,7 @@ class OpenRun:
         """
         session = self._session
         self.plan = session.with_rows(self.plan, self.system, self.history)
-        self._under_way = under_way(self.plan, self.system, self.history, session.spark, early_audit=session.early_audit)
+        self._under_way = under_way(self.plan, self.system, self.history, session.spark)
         self._stage = self._under_way.__enter__()
         return self._stage.flows
 

@@ -127,12 +127,6 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
     )
 
 
-def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], source_partitions: int = 0) -> Evidence:
-    """A part of a topic that still grows; nothing is expected of it."""
-    rows = read(spark, topic, bounds)
-    return Evidence("sink", rows.limit(0), rows, bounds, {}, source_partitions=source_partitions)
-
-
 # the evidence of a run -----------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.common.events import (
-    EarlyAlarm,
     EventValue,
     FaultStep,
     FaultTriggered,
@@ -133,7 +132,6 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     if findings and not _output_compared(scenario, findings):
         problems.append(f"no verifier has compared the {'sink' if _has_sink(scenario) else 'source'}")
     output = _output(scenario, findings)
-    problems += _unconfirmed(events, findings, output)
     if scenario.random and not any(story.is_effective for story in told.values()):
         problems.append("none of the random faults had an effect")
     expectations = Expectations(
@@ -156,22 +154,6 @@ def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> It
                 f"{absent} of {scenario.workload.total} records have an unknown outcome and are not in the {finding.subject}: "
                 "the pipeline had less to do than the scenario declares"
             )
-
-
-def _unconfirmed(events: Sequence[Event], findings: Sequence[Finding], output: str) -> Iterator[str]:
-    """Alarms of the early audit that the judging of the whole log does not confirm.
-
-    A duplicate, or a record out of place, stays in a log that only grows. Readers were given what is not there any more: the
-    log was cut off, by an unclean election for example, or the early audit was wrong. Either way the run is not VALID.
-    """
-    most = {alarm.verifier: alarm.count for _, alarm in of_type(events, EarlyAlarm)}  # they only grow
-    for finding in findings:
-        seen = most.get(finding.verifier, 0)
-        if finding.subject == output and finding.asked and finding.count < seen:
-            what = (
-                f"{finding.verifier}: the early audit saw {seen} in the {finding.subject}, and {finding.count} are left in it"
-            )
-            yield f"{what}: readers were given what is not there any more, as when the end of a log is cut off"
 
 
 def _output(scenario: "Scenario", findings: Sequence[Finding]) -> str:

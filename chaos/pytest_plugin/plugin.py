@@ -69,9 +69,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where the system runs (default: %(default)s)"
     )
-    group.addoption(
-        "--chaos-early-audit", action="store_true", help="audit the output while it grows too, and tell what is wrong at once"
-    )
     group.addoption("--chaos-external", type=Path, metavar="FILE", help="the system that is already there (docs/external.md)")
 
 

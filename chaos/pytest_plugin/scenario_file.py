@@ -129,7 +129,6 @@ def opened(config: pytest.Config) -> Iterator[Session]:
     session = Session(
         environment,
         secrets.randbelow(2**31) if seed is None else seed,
-        early_audit=config.getoption("--chaos-early-audit"),
         timeouts=(pytest.fail.Exception,),  # as pytest-timeout raises it
     )
     config.stash[_SESSION] = session

@@ -141,9 +141,7 @@ def _label(report: Report) -> None:
 def _description(report: Report) -> str:
     """Markdown."""
     recovery = f"Output grew again after {seconds(report.recovery_s)}." if report.recovery_s is not None else ""
-    early = f"The early audit saw the first anomaly after {seconds(report.alarmed_s)}." if report.alarmed_s is not None else ""
-    said = " ".join(sentence for sentence in (recovery, early) if sentence)
-    verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {said}"
+    verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {recovery}"
     problems = "".join(f"\n* {problem}" for problem in report.problems)
     not_asked = "".join(f"\n* {name}: {reason}" for name, reason in report.not_asked.items())
     left_out = f"\n\nNot asked:\n{not_asked}" if not_asked else ""

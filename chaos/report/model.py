@@ -13,7 +13,6 @@ from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import (
     FORMAT,
-    EarlyAlarm,
     FaultInjected,
     FaultSpared,
     PhaseBegan,
@@ -92,7 +91,6 @@ class Report(Record):
         left_out: verifier -> why the scenario does not ask it.
         matrix: axis -> word, of a case of a matrix.
         not_sent: the request of its fault was never sent, as the scenario predicts.
-        alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
         spared: random faults that were skipped, because the whole workload had passed before their turn came.
         twin: which run without faults says what is expected; "" where none does.
         restarts: how often the program under test ended with an error by itself, or by a fault, and its supervisor started it
@@ -121,7 +119,6 @@ class Report(Record):
     left_out: Mapping[str, str] = {}
     matrix: Mapping[str, str] = {}
     not_sent: bool = False
-    alarmed_s: float | None = None
     spared: int = 0
     twin: str = ""
     restarts: int = 0
@@ -198,7 +195,6 @@ def build(
         left_out={str(name): reason for name, reason in scenario.left_out.items()},
         matrix=scenario.matrix,
         not_sent=judgement.not_sent,
-        alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),
         spared=len(of_type(events, FaultSpared)),
         twin=next((_twin(value) for _, value in of_type(events, TwinUsed)), ""),
         restarts=sum(said.event == "restarted" for said in _of_supervisors(events)),

@@ -22,8 +22,6 @@ from rich.text import Text
 from chaos.common import clock
 from chaos.common.errors import one_line
 from chaos.common.events import (
-    EarlyAlarm,
-    EarlyAuditEnded,
     FaultEvent,
     FaultFailed,
     FaultHealed,
@@ -161,11 +159,6 @@ def told(event: Event) -> str:
             return f"{phase} failed: {one_line(error)}"
         case FaultEvent() as value:
             return _of_fault(value)
-        case EarlyAlarm(verifier=verifier, count=count, example=first):
-            place = f"id {first['id']} at partition {first['partition']} offset {first['offset']}, {first['detail']}"
-            return f"early audit: {verifier} {number(count)} so far; {place}"
-        case EarlyAuditEnded(error=error):
-            return f"early audit: {one_line(error)}"
         case _:
             return ""
 

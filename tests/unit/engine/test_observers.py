@@ -1,4 +1,4 @@
-"""The early audit: it reads on where it ended, reports what is new, and only too many runs make it give up."""
+"""Samplers record how far a run is, whenever something has changed."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -13,9 +13,8 @@ from chaos.common.history import History, of_type
 from chaos.contract.base import Topic
 from chaos.engine import observers
 from chaos.engine.ends import OfGroup
-from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
-from verifiers.base import Bounds, Example, Finding, Verdict
-from verifiers.single_scan.stream import TooScatteredError
+from chaos.engine.observers import PipelineSampler, Sampler
+from verifiers.base import Bounds
 
 
 class FakeKafka:
@@ -42,105 +41,6 @@ class Ends:
 
     def end(self, topic, _partitions, _level):
         return self._ends[topic]
-
-
-class FakeStream:
-    """Finds as many duplicates as it is told, part by part; an exception is raised."""
-
-    def __init__(self, *found):
-        self.parts = []
-        self._found = list(found)
-
-    def add(self, part):
-        found = self._found.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        self.parts.append(part)
-        return (duplicates(found), Finding("ordering", "sink", Verdict.UNKNOWN, 0, 9))
-
-
-def duplicates(count):
-    """So far."""
-    example = Example("duplicate", 0, 12, 9, None, "also at partition 0 offset 3")
-    return Finding("duplicates", "sink", Verdict.INVALID if count else Verdict.UNKNOWN, count, 9, {}, (example,) * bool(count))
-
-
-@pytest.fixture
-def heard(tmp_path, monkeypatch):
-    """Runs an early audit until its stream has been given all its parts; returns the history's events."""
-    monkeypatch.setattr(observers, "_AUDIT_EVERY_S", 0.001)
-    monkeypatch.setattr(
-        observers.landing, "part", lambda _spark, topic, bounds, _source: (topic.name, spans(bounds), topic.isolation)
-    )
-
-    def hear(kafka, stream, isolation="read_committed"):
-        with History(tmp_path / "history.jsonl") as history:
-            audit = EarlyAudit(
-                lambda: None, kafka, history, Topic("sink-1", 2), source_partitions=2, records=4, isolation=isolation
-            )
-            audit._stream = stream
-            with audit:
-                clock.wait_until(lambda: not stream._found, within_s=120, reason="all parts to be looked at")
-            return [(event.value.f, event.value.to_json()) for event in history.events()]
-
-    return hear
-
-
-def spans(bounds):
-    """As pairs."""
-    return {home: (one.low, one.lso) for home, one in bounds.items()}
-
-
-def test_each_part_begins_where_the_one_before_ended(heard):
-    """Nothing is read twice, and nothing while nothing is new; a leader that puts its end back for a moment changes nothing."""
-    stream = FakeStream(0, 0)
-
-    heard(FakeKafka([(0, 5, 9), (3, 3, 3)], [(0, 5, 9), (3, 3, 3)], [(0, 4, 9), (3, 7, 7)]), stream)
-
-    assert stream.parts == [
-        ("sink-1", {0: (0, 5), 1: (3, 3)}, "read_committed"),
-        ("sink-1", {0: (5, 5), 1: (3, 7)}, "read_committed"),
-    ]
-
-
-def test_a_reader_of_uncommitted_rows_reads_them_all(heard):
-    """Up to the high watermark."""
-    stream = FakeStream(0)
-
-    heard(FakeKafka([(0, 5, 9), (3, 3, 3)]), stream, "read_uncommitted")
-
-    assert stream.parts[0][1:] == ({0: (0, 9), 1: (3, 3)}, "read_uncommitted")
-
-
-def test_an_alarm_is_told_when_a_count_has_grown(heard):
-    """Once for each count, with the first record and its places; a finding that is not INVALID is not an alarm."""
-    kafka = FakeKafka(*[[(0, end, end), (0, 0, 0)] for end in range(1, 5)])
-
-    said = heard(kafka, FakeStream(0, 2, 2, 3))
-
-    assert [(f, value["verifier"], value["count"]) for f, value in said] == [
-        ("alarm", "duplicates", 2),
-        ("alarm", "duplicates", 3),
-    ]
-    assert said[0][1]["example"]["offset"] == 12
-
-
-def test_a_part_that_cannot_be_read_is_read_with_the_next(heard):
-    """A broker is down: that is what the run is about."""
-    stream = FakeStream(0, KafkaException(KafkaError(KafkaError._TRANSPORT)), 0)
-    kafka = FakeKafka([(0, 1, 1), (0, 0, 0)], KafkaException(KafkaError(KafkaError._TIMED_OUT)), [(0, 3, 3), (0, 2, 2)])
-
-    said = heard(kafka, stream)
-
-    assert [f for f, _ in said] == ["unread", "unread"]
-    assert stream.parts[1][1] == {0: (1, 3), 1: (0, 2)}
-
-
-def test_a_log_without_runs_is_left_to_the_audit_at_the_end(heard):
-    """The history says so."""
-    said = heard(FakeKafka([(0, 1, 1), (0, 0, 0)]), FakeStream(TooScatteredError("too many runs")))
-
-    assert said == [("blind", {"error": "too many runs"})]
 
 
 def sampled(tmp_path, monkeypatch, kafka, *positions):

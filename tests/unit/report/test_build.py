@@ -144,14 +144,6 @@ def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_stands
     assert report().recovery_s == 4.0
 
 
-def test_the_first_alarm_of_the_early_audit_is_the_one_that_counts():
-    """Whatever followed; without one there is none."""
-    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2, "checked": 9, "example": {}})
-
-    assert report().alarmed_s is None
-    assert report((*GOOD, alarm, alarm)).alarmed_s == 10.0
-
-
 def test_random_faults_that_were_skipped_are_counted():
     """They are not part of the run, and whoever reads its verdict must know how many there were."""
     skipped = [("nemesis", "info", "spared", {"fault": name}) for name in ("round-8-kill_broker", "round-9-kill_broker")]

@@ -21,7 +21,6 @@ def test_a_report_survives_the_way_through_a_file(run: Fabricated) -> None:
         exactly={"duplicates": {"duplicate": 1}},
         matrix={"request": "EndTxn", "fault": "request-lost"},
         not_sent=True,
-        alarmed_s=4.5,
     )
     report.write()
 

@@ -107,17 +107,6 @@ def test_a_hundred_faults_do_not_hide_what_happens(run: Fabricated) -> None:
     assert lines[-1].endswith("round-99: in force on broker-1")
 
 
-def test_an_alarm_names_the_first_record(run: Fabricated) -> None:
-    """With its places; that a part was not read at once is nothing to be told."""
-    example = {"id": 9, "partition": 0, "offset": 12, "detail": "also at partition 0 offset 3"}
-    alarm = run.event(0, 1, "auditor", "info", "alarm", verifier="duplicates", count=2717, checked=9000, example=example)
-
-    text = "early audit: duplicates 2 717 so far; id 9 at partition 0 offset 12, also at partition 0 offset 3"
-    assert " ".join(told(alarm).split()) == text
-    assert told(run.event(0, 1, "auditor", "info", "blind", error="too many runs")) == "early audit: too many runs"
-    assert not told(run.event(0, 1, "auditor", "info", "unread", error="no leader"))
-
-
 def test_it_listens_to_a_history_and_writes_nothing_to_it(tmp_path: Path) -> None:
     """The history calls it; showing a run must not change its record."""
     out = StringIO()
