@@ -188,9 +188,9 @@ def _target(axes: Axes, lane: int, target: str, bar: tuple[float, float]) -> Non
 
 
 def _anomalies(axes: Axes, report: Report, clock: _Clock) -> None:
-    """When the examples of broken records were written."""
+    """When the examples of broken records were written; a time outside the run is one that a program gave its rows."""
     times = {example.timestamp_ms for finding in report.findings for example in finding.examples}
-    moments = sorted(clock.s(time_ms) for time_ms in times if time_ms is not None)
+    moments = sorted(clock.s(time_ms) for time_ms in times if time_ms is not None and 0 <= clock.s(time_ms) <= clock.span_s)
     if moments:
         axes.plot(moments, [0.03] * len(moments), **_BROKEN, transform=axes.get_xaxis_transform(), clip_on=False)
 

@@ -47,13 +47,13 @@ def run_plan(folder: Path, one: Scenario) -> RunPlan:
         (scenario(expected={"python": "a:b", "folder": "c"}), Model(Function("a:b", "c"), integers="orders"), True),
     ],
 )
-def test_where_there_is_a_model(tmp_path: Path, one: Scenario, model: Model | None, *, is_selected: bool) -> None:
+def test_where_there_is_a_model(tmp_path: Path, one: Scenario, model: Model | None, *, is_asked: bool) -> None:
     """Integers are judged by their keys, unless it is said otherwise; a copy of rows of one's own needs no query."""
     planned = run_plan(tmp_path, one)
 
     assert models.of_scenario(one) == model
-    assert has_model(planned) is is_selected
-    if not is_selected:
+    assert has_model(planned) is is_asked
+    if not is_asked:
         assert with_demand(planned, lambda: pytest.fail("Spark was asked for")) is planned
         assert planned.demanded == 9
 

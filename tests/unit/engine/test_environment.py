@@ -81,7 +81,7 @@ def made(tmp_path, monkeypatch, runtimes):
     monkeypatch.setattr(environment.warden, "leftovers", lambda _sessions: ["broker-7"])
     monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: "of this environment")
     monkeypatch.setattr(environment.artifacts, "of_spark", lambda version, _parts, _echo: version)
-    monkeypatch.setattr(environment, "of_our_own", fake_system)
+    monkeypatch.setattr(environment, "managed_system", fake_system)
     monkeypatch.setattr(environment.kafka_versions, "ensure", lambda version, _parts, _echo: version)
     said = []
     return Environment(tmp_path, said.append), said

@@ -80,7 +80,7 @@ class Cluster:
 def system(reading):
     """A cluster of our own."""
     kafka = SimpleNamespace(bootstrap="audit:9092", cluster=SimpleNamespace(prefix="", options={}, java={}))
-    found = {"bootstrap": lambda _client: "link:9092", "found_by": lambda _client: {}}
+    found = {"bootstrap": lambda _client: "link:9092", "service_addresses": lambda _client: {}}
     return SimpleNamespace(kafka=kafka, spark=Cluster(), runtime=reading, **found)
 
 

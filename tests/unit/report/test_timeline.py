@@ -56,6 +56,18 @@ def test_the_records_over_time_are_those_of_the_history(run: Fabricated) -> None
     assert list(broken[:, 0]) == [pytest.approx(6.2)]
 
 
+def test_a_row_with_a_time_of_its_program_is_not_drawn_outside_of_the_run(run: Fabricated) -> None:
+    """An hour before it and an hour after it: the picture would have no room for anything else."""
+    report = run.report(
+        findings=(run.duplicates(examples=tuple(run.example(timestamp_ms=run.at(s)) for s in (-3600, 6.2, 3600))),)
+    )
+
+    lines = {line.get_label(): line for line in _figure(report, run.events()).axes[0].get_lines()}
+
+    assert list(np.asarray(lines["broken record"].get_xydata())[:, 0]) == [pytest.approx(6.2)]
+    assert draw(report, run.events(), run.folder)[1].stat().st_size > 1000
+
+
 def test_a_fault_that_was_never_injected_has_a_lane_and_no_bar(run: Fabricated) -> None:
     """That it is missing must be seen."""
     never = run.fault(injected_ms=None, healed_ms=None, proved_ms=None, effective=False, problem="its trigger never came")
