@@ -198,13 +198,7 @@ class Hooks(Declared):
 
 
 class External(Declared):
-    """A whole file.
-
-    Attributes:
-        names: node id -> the value of ``{broker}`` in hooks; the default is the advertised host.
-        librdkafka, java: further options of the clients of either kind.
-        secrets: variables whose values are hidden wherever hooks are recorded.
-    """
+    """A whole file."""
 
     version: Literal[1]
     bootstrap: Annotated[tuple[Address, ...], Field(min_length=1)]
@@ -213,11 +207,15 @@ class External(Declared):
     tls: Tls | None = None
     sasl: Sasl | None = None
     librdkafka: ClientOptions = Field(default_factory=dict, repr=False)
+    """further options of the clients of either kind."""
     java: ClientOptions = Field(default_factory=dict, repr=False)
+    """further options of the clients of either kind."""
     spark: DeclaredSpark = DeclaredSpark(master="local[2]")
     hooks: Hooks = Hooks()
     secrets: tuple[SetVariable, ...] = ()
+    """variables whose values are hidden wherever hooks are recorded."""
     names: dict[int, Text] = Field(default_factory=dict)
+    """node id -> the value of ``{broker}`` in hooks; the default is the advertised host."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -17,6 +17,7 @@ from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault, unm
 from chaos.faults.requests import RuleInjection
 from chaos.faults.targets import resolve_links
 from chaos.grammar.base import WrongValueError, did_you_mean, shown
+from chaos.grammar.units import SomeSeconds
 
 _ANSWERED = "answered"
 
@@ -46,20 +47,18 @@ AnsweredApi = Literal[
 
 
 class AnswerError(RequestsFault):
-    """The next requests of one kind are answered with an error code in the place of the broker, which never sees them.
-
-    Attributes:
-        for_s: how long it waits for them to come.
-        error: its name, as in https://kafka.apache.org/protocol.html#protocol_error_codes.
-        times: how many requests are answered so.
-    """
+    """The next requests of one kind are answered with an error code in the place of the broker, which never sees them."""
 
     provokes = "the client's own handling of a retriable, abortable or fatal error (KIP-98, KIP-360, KIP-1050)"
     proved_by = "the proxy names each request that it answered, with the code"
     kind: Literal["answer_error"]
     request: AnsweredApi
+    for_s: SomeSeconds = Field(alias="for")
+    """how long it waits for them to come."""
     error: ErrorName
+    """its name, as in https://kafka.apache.org/protocol.html#protocol_error_codes."""
     times: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    """how many requests are answered so."""
 
     def describe(self) -> str:
         times = "once" if self.times == 1 else f"{self.times} times"

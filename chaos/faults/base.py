@@ -260,28 +260,26 @@ class FaultBase(Declared):
 
     In Python a fault is its class with the keys of YAML: ``KillBroker(target="leader(orders, 0)")``. Then `kind` is that of
     the class, no `when` means at once, and ``for``, which Python keeps for itself, is written ``for_``.
-
-    Attributes:
-        kind: which fault it is.
-        name: by which reports and other faults know it; the default is its kind with a number, e.g. ``kill_broker-1``.
-        when: the moment of its injection.
-        needs: what the system and the pipeline must have; where one of these is lacking, the declaration is refused.
-        without: what to use instead where a system lacks it; the refusal says so.
-        provokes: what the fault is for: the behaviour of Kafka or Spark that it provokes, with its source.
-        proved_by: what its proof shows.
-        settles_request: whether the fault itself decides what becomes of the request that its trigger holds.
-        outlives_client: whether that request is delivered although its client has gone.
     """
 
     needs: ClassVar[frozenset[Capability]]
+    """what the system and the pipeline must have; where one of these is lacking, the declaration is refused."""
     without: ClassVar[str] = ""
+    """what to use instead where a system lacks it; the refusal says so."""
     provokes: ClassVar[str] = ""
+    """what the fault is for: the behaviour of Kafka or Spark that it provokes, with its source."""
     proved_by: ClassVar[str] = ""
+    """what its proof shows."""
     settles_request: ClassVar[bool] = False
+    """whether the fault itself decides what becomes of the request that its trigger holds."""
     outlives_client: ClassVar[bool] = False
+    """whether that request is delivered although its client has gone."""
     kind: str
+    """which fault it is."""
     name: FaultName = ""
+    """by which reports and other faults know it; the default is its kind with a number, e.g. ``kill_broker-1``."""
     when: When
+    """the moment of its injection."""
 
     @model_validator(mode="before")
     @classmethod
@@ -336,13 +334,10 @@ class FaultBase(Declared):
 
 
 class TimedFault(FaultBase):
-    """A fault for a declared time.
-
-    Attributes:
-        for_s: how long it is in force.
-    """
+    """A fault for a declared time."""
 
     for_s: SomeSeconds = Field(alias="for")
+    """how long it is in force."""
 
     @property
     def lasts(self) -> str:
@@ -355,13 +350,10 @@ class TimedFault(FaultBase):
 
 
 class LastingFault(TimedFault):
-    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first.
-
-    Attributes:
-        until: it ends early, when this fault of the scenario is proved.
-    """
+    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
 
     until: FaultName | None = None
+    """it ends early, when this fault of the scenario is proved."""
 
     @property
     def lasts(self) -> str:
@@ -369,13 +361,10 @@ class LastingFault(TimedFault):
 
 
 class RestartedFault(FaultBase):
-    """A fault whose processes end, and are started again at the heal.
-
-    Attributes:
-        restart_after_s: how long its processes are gone before they are started again.
-    """
+    """A fault whose processes end, and are started again at the heal."""
 
     restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
+    """how long its processes are gone before they are started again."""
 
     @property
     def restarted(self) -> str:
@@ -388,16 +377,13 @@ class RestartedFault(FaultBase):
 
 
 class BrokerFault(FaultBase):
-    """A fault of brokers.
-
-    Attributes:
-        target: which brokers.
-        roles: the targets that it can have; empty for all.
-    """
+    """A fault of brokers."""
 
     roles: ClassVar[tuple[Role, ...]] = ()
+    """the targets that it can have; empty for all."""
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.BROKER_PROCESSES})
     target: Broker
+    """which brokers."""
 
     @model_validator(mode="after")
     def _has_a_role(self) -> Self:
@@ -419,14 +405,11 @@ class RestartedBrokerFault(RestartedFault, BrokerFault):
 
 
 class LinkFault(LastingFault):
-    """A fault of links.
-
-    Attributes:
-        link: which links.
-    """
+    """A fault of links."""
 
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.LINKS})
     link: Links
+    """which links."""
 
     @property
     def broker_targets(self) -> list[BrokerTarget]:
@@ -435,13 +418,10 @@ class LinkFault(LastingFault):
 
 
 class RequestsFault(LinkFault):
-    """A fault of all requests of one kind on some links, from its injection on.
-
-    Attributes:
-        request: which kind of requests.
-    """
+    """A fault of all requests of one kind on some links, from its injection on."""
 
     request: Api
+    """which kind of requests."""
 
 
 def ends_of(link: LinkPattern) -> list[BrokerTarget]:

@@ -42,7 +42,7 @@ from chaos.faults.base import (
 from chaos.faults.hooks import HookedBrokers
 from chaos.faults.targets import broker_names, in_words, resolve_brokers
 from chaos.grammar.base import WrongValueError
-from chaos.grammar.targets import BrokerTarget
+from chaos.grammar.targets import Broker, BrokerTarget
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.base import Process
 from chaos.runtime.capabilities import Capability
@@ -207,19 +207,16 @@ class PausedBrokers(BrokerInjection):
 
 
 class RollingRestart(FaultBase):
-    """The brokers are ended and started again one after the other; each is back in sync before the next one is ended.
-
-    Attributes:
-        how: ``terminate`` lets each shut down in order (SIGTERM), ``kill`` does not (SIGKILL).
-        restart_after_s: how long each broker is gone before it is started again.
-    """
+    """The brokers are ended and started again one after the other; each is back in sync before the next one is ended."""
 
     needs = frozenset({Capability.BROKER_PROCESSES})
     provokes = "every leader and coordinator moves at least once, as in an upgrade"
     proved_by = "the exit code of each broker, and that all replicas were in sync before the next one was ended"
     kind: Literal["rolling_restart"]
     how: Literal["kill", "terminate"] = "terminate"
+    """``terminate`` lets each shut down in order (SIGTERM), ``kill`` does not (SIGKILL)."""
     restart_after_s: Seconds = Field(alias="restart_after", default=0.0)
+    """how long each broker is gone before it is started again."""
 
     def describe(self) -> str:
         later = f", restarted after {spoken_seconds(self.restart_after_s)}" if self.restart_after_s else ""
@@ -283,17 +280,16 @@ class ChaseLeader(RestartedFault, BrokerFault):
     """The leader is killed, then the broker that took over from it, and so on.
 
     Each is started again after ``restart_after``, and is in sync before the next one is killed: one broker is down at a time.
-
-    Attributes:
-        target: the role that the brokers have when they are killed.
-        times: how many brokers are killed, one after the other.
     """
 
     roles = ("leader", "transaction_coordinator", "group_coordinator", "controller")
     provokes = "several elections for one transaction: its coordinator or leader changes while it is decided (KIP-98)"
     proved_by = "as many brokers as declared were killed while they had the role, and each time another one took over"
     kind: Literal["chase_leader"]
+    target: Broker
+    """the role that the brokers have when they are killed."""
     times: Annotated[int, Field(strict=True, ge=2, le=10)] = 3
+    """how many brokers are killed, one after the other."""
 
     def describe(self) -> str:
         return f"chase_leader {self.target}, {self.times} times, {self.restarted}"

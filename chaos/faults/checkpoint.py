@@ -44,19 +44,17 @@ class DamageCheckpoint(CheckpointFault):
     state_lost      the files of its state stores are deleted, and what is planned and done stays: the state cannot be loaded
     older_copy      copied at the trigger, put back ``restore_after`` later: Spark plans old batches again
     ==============  ==================================================================================================
-
-    Attributes:
-        damage: which damage, see above.
-        repair: ``batch_removed`` removes the torn batch before the pipeline starts; for ``offsets_torn`` only.
-        restore_after_s: how old the copy is when it is put back; for ``older_copy``, and needed there.
     """
 
     provokes = "batches that are planned again, or a query that does not start (Structured Streaming, fault tolerance)"
     proved_by = "files of the checkpoint were there, and now are gone, shorter or older"
     kind: Literal["damage_checkpoint"]
     damage: Damage = Field(alias="what")
+    """which damage, see above."""
     repair: Literal["none", "batch_removed"] = "none"
+    """``batch_removed`` removes the torn batch before the pipeline starts; for ``offsets_torn`` only."""
     restore_after_s: Seconds = Field(alias="restore_after", default=0.0)
+    """how old the copy is when it is put back; for ``older_copy``, and needed there."""
 
     def describe(self) -> str:
         repaired = ", the torn batch removed" if self.repair == "batch_removed" else ""

@@ -135,11 +135,7 @@ class FrozenBrokers(ContainedBrokers):
 
 
 class LimitCpu(BrokerFault, LastingFault):
-    """Brokers get only a share of a processor, e.g. a tenth: they answer late, as on a busy machine.
-
-    Attributes:
-        cpus: how many processors each broker may use; 0.1 is a tenth of one.
-    """
+    """Brokers get only a share of a processor, e.g. a tenth: they answer late, as on a busy machine."""
 
     needs = frozenset({Capability.BROKER_CONTAINERS})
     without = "delay_link makes its answers late"
@@ -147,6 +143,7 @@ class LimitCpu(BrokerFault, LastingFault):
     proved_by = "the kernel has counted periods in which the broker had to wait"
     kind: Literal["limit_cpu"]
     cpus: Cpus
+    """how many processors each broker may use; 0.1 is a tenth of one."""
 
     def describe(self) -> str:
         return f"limit_cpu of {self.target} to {self.cpus:g} processors {self.lasts}"
@@ -238,9 +235,6 @@ class LimitDisk(RestartedBrokerFault):
     """A broker is restarted on a disk with little room, fills it, and shuts down; at the heal it gets its own disk back.
 
     Unlike `log_dir_full` this is a real ``No space left on device``: the log directory is on a file system of that size.
-
-    Attributes:
-        room_bytes: how much can be written before the disk is full.
     """
 
     needs = frozenset({Capability.BROKER_CONTAINERS})
@@ -249,6 +243,7 @@ class LimitDisk(RestartedBrokerFault):
     proved_by = "the broker ended by itself, and its log says that no space was left"
     kind: Literal["limit_disk"]
     room_bytes: Size = Field(alias="room", default=500_000)
+    """how much can be written before the disk is full."""
 
     def describe(self) -> str:
         return f"limit_disk of {self.target} to {text_of_size(self.room_bytes)} more, {self.restarted}"

@@ -43,9 +43,6 @@ class DeleteGroupOffsets(RestartedFault):
 
     With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup; with
     ``repair: beginning`` they are set to 0, as an operator does who wants all of it read again.
-
-    Attributes:
-        repair: what becomes of the positions before the pipeline is started again.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
@@ -53,6 +50,7 @@ class DeleteGroupOffsets(RestartedFault):
     proved_by = "the group had positions, and has none now"
     kind: Literal["delete_group_offsets"]
     repair: Literal["none", "seeded", "beginning"] = "none"
+    """what becomes of the positions before the pipeline is started again."""
 
     def describe(self) -> str:
         repaired = {"none": "", "seeded": ", then put back", "beginning": ", then set to 0"}[self.repair]
@@ -114,17 +112,14 @@ class DeletedOffsets(Injection):
 
 
 class RebalanceStorm(LastingFault):
-    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances.
-
-    Attributes:
-        every_s: the time from one rebalance to the next.
-    """
+    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
     provokes = "generations that change in the middle of a transaction (KIP-447)"
     proved_by = "twice a member of ours was given partitions that members of the pipeline had"
     kind: Literal["rebalance_storm"]
     every_s: SomeSeconds = Field(alias="every", default=1.0)
+    """the time from one rebalance to the next."""
 
     def describe(self) -> str:
         return f"rebalance_storm every {spoken_seconds(self.every_s)} {self.lasts}"
@@ -216,11 +211,6 @@ class HangingTransaction(LastingFault):
     """A transaction of another producer stays open in the sink: no committed row behind it can be read until it ends.
 
     It is aborted after ``for``, or with ``end: open`` left to the broker, which aborts it after ``transaction_timeout``.
-
-    Attributes:
-        partition: of the sink.
-        transaction_timeout_s: after which the broker aborts it; 900s at most.
-        end: who ends it.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE})
@@ -228,8 +218,11 @@ class HangingTransaction(LastingFault):
     proved_by = "the last stable offset stands at the record of that transaction, below the high watermark"
     kind: Literal["hanging_transaction"]
     partition: Annotated[int, Field(strict=True, ge=0)] = 0
+    """of the sink."""
     transaction_timeout_s: Annotated[SomeSeconds, AfterValidator(_allowed)] = Field(alias="transaction_timeout", default=600.0)
+    """after which the broker aborts it; 900s at most."""
     end: Literal["aborted", "open"] = "aborted"
+    """who ends it."""
 
     def describe(self) -> str:
         end = ", then aborted" if self.end == "aborted" else ", never ended"

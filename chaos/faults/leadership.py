@@ -16,6 +16,7 @@ from threading import Event
 from typing import Any, Literal
 
 from confluent_kafka import KafkaException
+from pydantic import Field
 
 from chaos.cluster import broker_disk
 from chaos.cluster.kafka import Kafka
@@ -37,6 +38,8 @@ from chaos.faults.base import (
 from chaos.faults.broker_processes import start_again
 from chaos.faults.links import heal_each, name_of
 from chaos.faults.targets import broker_names, in_words, partition_of, resolve_brokers
+from chaos.grammar.targets import Broker
+from chaos.grammar.units import SomeSeconds
 from chaos.runtime.capabilities import Capability
 
 _MIN_ISR = "min.insync.replicas"
@@ -65,17 +68,15 @@ class PartitionInjection(Injection):
 
 
 class PreferLeader(BrokerFault):
-    """Leadership of a partition moves to another replica by a preferred leader election; no broker dies.
-
-    Attributes:
-        target: whose leadership moves.
-    """
+    """Leadership of a partition moves to another replica by a preferred leader election; no broker dies."""
 
     roles = ("leader", "transaction_coordinator", "group_coordinator")
     needs = frozenset({Capability.CLUSTER_STATE})
     provokes = "NOT_LEADER_OR_FOLLOWER and a new coordinator while all brokers live (KIP-460)"
     proved_by = "another replica leads, and the old leader is still in sync"
     kind: Literal["prefer_leader"]
+    target: Broker
+    """whose leadership moves."""
 
     def describe(self) -> str:
         return f"prefer_leader: another replica than {self.target} leads"
@@ -126,18 +127,17 @@ class PreferredLeader(PartitionInjection):
 
 
 class ReassignPartition(BrokerFault, TimedFault):
-    """A replica moves to another broker under load; where no other broker is left it is deleted, and built anew at the heal.
-
-    Attributes:
-        for_s: how long the replica is elsewhere.
-        target: whose replica moves.
-    """
+    """A replica moves to another broker under load; where no other broker is left it is deleted, and built anew at the heal."""
 
     roles = ("leader", "follower", "transaction_coordinator", "group_coordinator")
     needs = frozenset({Capability.CLUSTER_STATE, Capability.BROKER_DISKS})
     provokes = "a partition that moves under load (KIP-455)"
     proved_by = "the wanted replicas are in sync, one of them leads, and the old one is gone from its disk"
     kind: Literal["reassign_partition"]
+    for_s: SomeSeconds = Field(alias="for")
+    """how long the replica is elsewhere."""
+    target: Broker
+    """whose replica moves."""
 
     def describe(self) -> str:
         return f"reassign_partition: the replica on {self.target} is elsewhere {self.lasts}"
@@ -196,9 +196,6 @@ class UncleanElection(RestartedBrokerFault):
     The partition's guard is taken away for that: its topic gets ``min.insync.replicas=1`` until the heal, or the leader would
     refuse what only it has, and the followers would stay eligible (KIP-966). What only the leader had is lost, acknowledged or
     not.
-
-    Attributes:
-        target: the leader that dies.
     """
 
     roles = ("leader",)
@@ -206,6 +203,8 @@ class UncleanElection(RestartedBrokerFault):
     provokes = "acknowledged records are lost, and their offsets are given to others (KIP-101, KIP-966)"
     proved_by = "a follower leads whose log ended before that of the old leader"
     kind: Literal["unclean_election"]
+    target: Broker
+    """the leader that dies."""
 
     def describe(self) -> str:
         return f"unclean_election after {self.target} was alone, {self.restarted}"

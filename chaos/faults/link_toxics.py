@@ -73,12 +73,7 @@ class ResetLink(ConnectionFault):
 
 
 class ThrottleLink(ConnectionFault):
-    """A link is slow: each of its connections passes at most so many KB/s, in one direction or in each.
-
-    Attributes:
-        rate_kb_per_s: how fast at most.
-        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
-    """
+    """A link is slow: each of its connections passes at most so many KB/s, in one direction or in each."""
 
     provokes = "requests that take longer than request.timeout.ms to send"
     proved_by = (
@@ -87,7 +82,9 @@ class ThrottleLink(ConnectionFault):
     )
     kind: Literal["throttle_link"]
     rate_kb_per_s: Speed = Field(alias="rate")
+    """how fast at most."""
     stream: Stream = "both"
+    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
 
     def describe(self) -> str:
         return f"throttle_link {self.link} to {text_of_speed(self.rate_kb_per_s)}, {STREAMS[self.stream]}, {self.lasts}"
@@ -102,20 +99,17 @@ class ThrottleLink(ConnectionFault):
 
 
 class SliceLink(ConnectionFault):
-    """What passes a link arrives in small pieces with time between them, so that a read ends in the middle of a message.
-
-    Attributes:
-        size_bytes: of a piece; 1KB at most.
-        every_s: the time between two pieces; 100ms at most.
-        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
-    """
+    """What passes a link arrives in small pieces with time between them, so that a read ends in the middle of a message."""
 
     provokes = "readers that get a message in many pieces"
     proved_by = "clients sent or received more at once than one piece, and a transfer of our own arrived in pieces"
     kind: Literal["slice_link"]
     size_bytes: Size = Field(alias="size", le=1000)
+    """of a piece; 1KB at most."""
     every_s: SomeSeconds = Field(alias="every", default=0.001, le=0.1)
+    """the time between two pieces; 100ms at most."""
     stream: Stream = "both"
+    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
 
     def describe(self) -> str:
         pieces = f"pieces of {text_of_size(self.size_bytes)}, one every {spoken_seconds(self.every_s)}"
@@ -132,18 +126,15 @@ class SliceLink(ConnectionFault):
 
 
 class CutAfterBytes(ConnectionFault):
-    """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message.
-
-    Attributes:
-        size_bytes: how many bytes may pass.
-        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
-    """
+    """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message."""
 
     provokes = "connections that end in the middle of a message"
     proved_by = "the toxic closed a client's connection, and cut off a transfer of our own of twice that size"
     kind: Literal["cut_after_bytes"]
     size_bytes: Size = Field(alias="bytes")
+    """how many bytes may pass."""
     stream: Stream = "both"
+    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
 
     def describe(self) -> str:
         return f"cut_after_bytes {self.link}, after {text_of_size(self.size_bytes)}, {STREAMS[self.stream]}, {self.lasts}"

@@ -82,16 +82,13 @@ class CutLinks(Injection):
 
 
 class FlappingLink(LinkFault):
-    """A link is down for the first half of every period, and up for the second.
-
-    Attributes:
-        period_s: from one loss of the link to the next; 200ms or more.
-    """
+    """A link is down for the first half of every period, and up for the second."""
 
     provokes = "clients that reconnect over and over, and back off"
     proved_by = "connections were closed; the links refused new ones at least twice, and accepted them in between"
     kind: Literal["flapping_link"]
     period_s: SomeSeconds = Field(alias="period", ge=0.2)
+    """from one loss of the link to the next; 200ms or more."""
 
     def describe(self) -> str:
         return f"flapping_link {self.link}, down and up within {spoken_seconds(self.period_s)}, {self.lasts}"
@@ -161,16 +158,13 @@ class FlappingLinks(CutLinks):
 
 
 class BlackholeLink(LinkFault):
-    """A link swallows bytes: its clients learn by their own timeouts.
-
-    Attributes:
-        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
-    """
+    """A link swallows bytes: its clients learn by their own timeouts."""
 
     provokes = "requests whose fate is unknown until a timeout, and are retried then"
     proved_by = "bytes were swallowed, and a ping over each link stays unanswered"
     kind: Literal["blackhole_link"]
     stream: Stream = "both"
+    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
 
     def describe(self) -> str:
         return f"blackhole_link {self.link}, {STREAMS[self.stream]}, {self.lasts}"
@@ -215,20 +209,17 @@ class BlackholedLinks(Injection):
 
 
 class DelayLink(LinkFault):
-    """Everything on a link arrives later.
-
-    Attributes:
-        latency_s: how much later.
-        jitter_s: by how much that may differ from one message to the next; less than the latency.
-        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
-    """
+    """Everything on a link arrives later."""
 
     provokes = "answers that come later than a client waits, or in another order than on another link"
     proved_by = "traffic passed, and a ping over each link took at least as long as declared, and past it much less"
     kind: Literal["delay_link"]
     latency_s: SomeSeconds = Field(alias="latency")
+    """how much later."""
     jitter_s: Seconds = Field(alias="jitter", default=0.0)
+    """by how much that may differ from one message to the next; less than the latency."""
     stream: Stream = "both"
+    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
 
     def describe(self) -> str:
         jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""

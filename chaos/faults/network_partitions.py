@@ -56,14 +56,6 @@ class PartitionNetwork(LastingFault):
     bridge    two halves do not reach each other, ``target`` reaches both
     one_way   ``target`` loses what is incoming or outgoing (``loses``), ``from`` peers, clients or all
     ========  ======================================================================================
-
-    Attributes:
-        shape: which links are broken, see above.
-        target: one broker; needed by ``isolate``, ``bridge`` and ``one_way``.
-        groups: for ``split``: brokers by their numbers or roles, e.g. ``[[1], [2, 3]]``.
-        apart_from: whom ``target`` cannot reach; for ``isolate`` and ``one_way``.
-        loses: whether ``target`` does not get what is sent to it, or is not heard; for ``one_way``.
-        how: whether connections are cut, or swallow what is sent; ``one_way`` needs ``blackhole``.
     """
 
     needs = frozenset({Capability.LINKS, Capability.ALL_LINKS})
@@ -71,11 +63,17 @@ class PartitionNetwork(LastingFault):
     proved_by = "as of cut_link or blackhole_link, for the links that it breaks"
     kind: Literal["partition_network"]
     shape: Shape
+    """which links are broken, see above."""
     target: Broker | None = None
+    """one broker; needed by ``isolate``, ``bridge`` and ``one_way``."""
     groups: tuple[Group, ...] = ()
+    """for ``split``: brokers by their numbers or roles, e.g. ``[[1], [2, 3]]``."""
     apart_from: From = Field(alias="from", default="peers")
+    """whom ``target`` cannot reach; for ``isolate`` and ``one_way``."""
     loses: Literal["incoming", "outgoing"] = "incoming"
+    """whether ``target`` does not get what is sent to it, or is not heard; for ``one_way``."""
     how: Literal["cut", "blackhole"] = "blackhole"
+    """whether connections are cut, or swallow what is sent; ``one_way`` needs ``blackhole``."""
 
     @property
     def broker_targets(self) -> list[BrokerTarget]:

@@ -84,10 +84,6 @@ class CrashProcess(FaultBase):
     """One of the processes that the pipeline has started is killed with SIGKILL; the others go on.
 
     Nobody starts it again but the pipeline itself, or what it runs under: a TaskManager of Flink, a worker of a pool.
-
-    Attributes:
-        process: a text in its command line. If several processes have it, one of them is chosen by the seed; a shell that
-            started one of them is not meant.
     """
 
     needs = frozenset({Capability.PIPELINE})
@@ -95,6 +91,9 @@ class CrashProcess(FaultBase):
     proved_by = "the process is gone"
     kind: Literal["crash_process"]
     process: Annotated[str, Field(min_length=1)]
+    """a text in its command line. If several processes have it, one of them is chosen by the seed; a shell that started one of
+    them is not meant.
+    """
 
     def describe(self) -> str:
         return f"crash a process of the pipeline with {self.process!r} in its command line"
@@ -155,17 +154,14 @@ class TerminatedPipeline(PipelineInjection):
 
 
 class PausePipeline(TimedFault):
-    """The pipeline's processes are frozen by SIGSTOP, perhaps for longer than its timeouts allow, and run on afterwards.
-
-    Attributes:
-        outlasts: timeouts that the pipeline declares, and that the pause must be longer than.
-    """
+    """The pipeline's processes are frozen by SIGSTOP, perhaps for longer than its timeouts allow, and run on afterwards."""
 
     needs = frozenset({Capability.PIPELINE})
     provokes = "a member that misses its session or transaction timeout and wakes up (KIP-447)"
     proved_by = "all of its processes are stopped, and when they run on, the pause was longer than the timeouts in `outlasts`"
     kind: Literal["pause_pipeline"]
     outlasts: tuple[Literal["session_timeout", "transaction_timeout"], ...] = ()
+    """timeouts that the pipeline declares, and that the pause must be longer than."""
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         return PausedPipeline("the pipeline", self.for_s, context.pipeline(), timeouts=context.timeouts, outlasts=self.outlasts)
@@ -222,9 +218,6 @@ class Scale(FaultBase):
 
     They stay until the run ends, or another such fault. What tells them apart is the placeholder `{instance}` in the words of
     the pipeline; a `transactional.id` that has none in it is shared, so that each instance fences the one before.
-
-    Attributes:
-        to: how many.
     """
 
     needs = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
@@ -232,6 +225,7 @@ class Scale(FaultBase):
     proved_by = "as many members as that takes have joined the group or left it, and it is stable"
     kind: Literal["scale"]
     to: Annotated[int, Field(strict=True, ge=1, le=9)]
+    """how many."""
 
     def describe(self) -> str:
         return f"scale the pipeline to {self.to} instance{'s' if self.to > 1 else ''}"

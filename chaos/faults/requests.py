@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from chaos.cluster.rules import Interception, RequestRules, Rule
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault, unmet
 from chaos.faults.targets import resolve_links
-from chaos.grammar.base import WrongValueError
+from chaos.grammar.base import FaultName, WrongValueError
 from chaos.grammar.triggers import OnRequest
+from chaos.grammar.units import SomeSeconds
 from chaos.runtime.capabilities import Capability
 
 _WITHIN_S = 5.0
@@ -60,15 +61,12 @@ RequestTrigger = Annotated[OnRequest, BeforeValidator(_on_request)]
 
 
 class HeldRequestFault(FaultBase):
-    """A fault of one request or response, the one that the trigger holds.
-
-    Attributes:
-        when: which request: a trigger ``{request: …}`` without ``then``.
-    """
+    """A fault of one request or response, the one that the trigger holds."""
 
     needs = frozenset({Capability.LINKS})
     settles_request = True
     when: RequestTrigger
+    """which request: a trigger ``{request: …}`` without ``then``."""
 
     @property
     def aim(self) -> str:
@@ -77,13 +75,10 @@ class HeldRequestFault(FaultBase):
 
 
 class LossFault(HeldRequestFault):
-    """A request or response that is lost, with its connection or without.
-
-    Attributes:
-        connection: whether its connection ends too.
-    """
+    """A request or response that is lost, with its connection or without."""
 
     connection: Literal["closed", "kept"] = "closed"
+    """whether its connection ends too."""
 
     @property
     def ending(self) -> str:
@@ -159,19 +154,18 @@ class DelayRequest(DelayFault):
 
 
 class LateRequest(DelayFault):
-    """A request is held until its client has given up on it and gone, and is delivered all the same.
-
-    Attributes:
-        for_s: how long its client may take to give up on it.
-        until: it is delivered when this fault is proved, or after ``for``; without it, as soon as its client is gone.
-        answered: what its broker must answer; another answer makes the fault ineffective.
-    """
+    """A request is held until its client has given up on it and gone, and is delivered all the same."""
 
     provokes = "a late EndTxn or Produce of an old transaction that arrives in a new one (KIP-890)"
     proved_by = "the client closed its connection while the proxy held the request, and then a broker answered it"
     outlives_client = True
     kind: Literal["late_request"]
+    for_s: SomeSeconds = Field(alias="for")
+    """how long its client may take to give up on it."""
+    until: FaultName | None = None
+    """it is delivered when this fault is proved, or after ``for``; without it, as soon as its client is gone."""
     answered: Literal["accepted", "refused"] | None = None
+    """what its broker must answer; another answer makes the fault ineffective."""
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         held = _held(context)
@@ -272,20 +266,17 @@ class RuleInjection(Injection):
 
 
 class HoldRequests(RequestsFault):
-    """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost.
-
-    Attributes:
-        at: hold the requests, or the answers to them.
-        transactional_id: a glob: only requests of these transactional ids are held.
-        then: what becomes of them in the end.
-    """
+    """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost."""
 
     provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"
     proved_by = "a request is held on every link that carries such requests; of certain transactional ids, on any link"
     kind: Literal["hold_requests"]
     at: Literal["request", "response"] = "request"
+    """hold the requests, or the answers to them."""
     transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """a glob: only requests of these transactional ids are held."""
     then: Literal["deliver", "lose"] = "deliver"
+    """what becomes of them in the end."""
 
     def describe(self) -> str:
         which = "every" if self.at == "request" else "every response to"

@@ -19,9 +19,6 @@ class CrashService(RestartedFault):
 
     What it finds then of what it had is its own affair: a database recovers what it has committed, a server of files may have
     forgotten which of them it gave.
-
-    Attributes:
-        service: the name of one of `system: services`, which has a command (`run`).
     """
 
     needs = frozenset({Capability.PIPELINE, Capability.SERVICES})
@@ -29,6 +26,7 @@ class CrashService(RestartedFault):
     proved_by = "none of its processes is alive, and connections are refused"
     kind: Literal["crash_service"]
     service: ServiceName
+    """the name of one of `system: services`, which has a command (`run`)."""
     restart_after_s: Seconds = Field(alias="restart_after", default=2.0)
 
     @property

@@ -36,15 +36,13 @@ class CrashMaster(DaemonFault):
 
     Without, it knows no application: the workers are told to end its executors, and none is started for it again. That is the
     default of a standalone master (``spark.deploy.recoveryMode=NONE``); the driver is started again then.
-
-    Attributes:
-        state: whether the master finds what it had written to its recovery directory.
     """
 
     provokes = "an application that its master has forgotten (spark.deploy.recoveryMode)"
     proved_by = "the exit code of SIGKILL, and connections were refused"
     kind: Literal["crash_master"]
     state: Literal["kept", "lost"] = "kept"
+    """whether the master finds what it had written to its recovery directory."""
 
     def describe(self) -> str:
         return f"crash_master, its state is {self.state}, {self.restarted}"
@@ -114,16 +112,13 @@ class CrashedMaster(Injection):
 
 
 class CrashWorker(DaemonFault):
-    """Spark workers are killed with SIGKILL, their executors end with them, and the workers are started again.
-
-    Attributes:
-        target: which workers.
-    """
+    """Spark workers are killed with SIGKILL, their executors end with them, and the workers are started again."""
 
     provokes = "executors that lose their worker, and are started on another one"
     proved_by = "the exit code of SIGKILL, and the master counts fewer workers"
     kind: Literal["crash_worker"]
     target: Workers = WorkerTarget("any")
+    """which workers."""
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         workers = context.system.spark.workers

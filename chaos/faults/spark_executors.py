@@ -26,14 +26,11 @@ _BACK_WITHIN_S = 180.0  # seconds on a quiet machine
 
 
 class ExecutorFault(FaultBase):
-    """A fault of executors of the pipeline.
-
-    Attributes:
-        target: which executors; ``busiest`` is the one that runs the most tasks.
-    """
+    """A fault of executors of the pipeline."""
 
     needs = frozenset({Capability.EXECUTOR_PROCESSES, Capability.SPARK})
     target: Executors = ExecutorTarget("busiest")
+    """which executors; ``busiest`` is the one that runs the most tasks."""
 
     def approach(self, context: FaultContext) -> None:
         """Ask the driver's REST API once: its first answer takes seconds, the moment to strike may last milliseconds."""

@@ -46,9 +46,13 @@ WRONG_VALUE = "wrong-value"
 
 
 class Declared(BaseModel):
-    """Frozen; an unknown key is an error."""
+    """Frozen; an unknown key is an error.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+    The docstring under a field says what its key means. Where a key of a class above means something special, the field is
+    declared again.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
 
 
 _LONGEST_SHOWN = 60

@@ -65,13 +65,10 @@ class Moment(Declared):
 
 
 class After(Moment):
-    """`after: 5s`, counted from when output began to flow.
-
-    Attributes:
-        after_s: how long after output began to flow.
-    """
+    """`after: 5s`, counted from when output began to flow."""
 
     after_s: Seconds = Field(alias="after")
+    """how long after output began to flow."""
 
     def __str__(self) -> str:
         return f"{spoken_seconds(self.after_s)} after output flows"
@@ -86,14 +83,12 @@ class Progress(Moment):
     An output is seen to grow when rows were committed, so this moment would always be the same one of the pipeline's cycle, and
     never that between a position and its rows. So a part of the usual time between two growths is waited for, too: the seed of
     the run says how much of it. To strike at one moment of the cycle, aim at a request: ``{request: OffsetCommit, nth: 20}``.
-
-    Attributes:
-        percent: how much of the workload.
-        at: ``growth`` strikes at once, when the output was seen to grow.
     """
 
     percent: Percent = Field(alias="progress")
+    """how much of the workload."""
     at: Literal["growth"] | None = None
+    """``growth`` strikes at once, when the output was seen to grow."""
 
     @property
     def is_offset(self) -> bool:
@@ -105,28 +100,26 @@ class Progress(Moment):
 
 
 class OnRequest(Moment):
-    """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and is held there while the fault is injected.
-
-    Attributes:
-        request: its name.
-        nth: which of them, counted over all links that match, from when output began to flow.
-        at: hold the request, or the answer to it.
-        link: where it passes; the default are the links of the pipeline, or those between brokers for requests that only
-            brokers send.
-        transactional_id: a glob, for requests of these transactional ids only.
-        client_id: a glob, for requests of these clients only.
-        since: count from the proof of this fault.
-        then: deliver the frame once the fault is in force, or lose it and end its connection.
-    """
+    """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and is held there while the fault is injected."""
 
     request: Api
+    """its name."""
     nth: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    """which of them, counted over all links that match, from when output began to flow."""
     at: Literal["request", "response"] = "request"
+    """hold the request, or the answer to it."""
     link: Links | None = None
+    """where it passes; the default are the links of the pipeline, or those between brokers for requests
+    that only brokers send.
+    """
     transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """a glob, for requests of these transactional ids only."""
     client_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """a glob, for requests of these clients only."""
     since: FaultName | None = None
+    """count from the proof of this fault."""
     then: Literal["deliver", "lose"] = "deliver"
+    """deliver the frame once the fault is in force, or lose it and end its connection."""
 
     @property
     def frame(self) -> str:
@@ -145,17 +138,14 @@ class OnRequest(Moment):
 
 
 class AfterFault(Moment):
-    """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that.
-
-    Attributes:
-        fault: its name, or its kind with a number, e.g. ``cut_link-1``.
-        once: which moment of it.
-        after_s: how long after that.
-    """
+    """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that."""
 
     fault: FaultName
+    """its name, or its kind with a number, e.g. ``cut_link-1``."""
     once: Literal["injected", "proved"] = "proved"
+    """which moment of it."""
     after_s: Seconds = Field(alias="after", default=0.0)
+    """how long after that."""
 
     def __str__(self) -> str:
         later = f"{spoken_seconds(self.after_s)} after" if self.after_s else "once"
@@ -188,14 +178,12 @@ class AtBatch(Moment):
     =======  ===================================================================================
 
     ``last`` is the batch in which all of the workload is planned; which one that is, is known once the loader has ended.
-
-    Attributes:
-        batch: its number in the checkpoint, from 0 on.
-        seen: how far it is, see above.
     """
 
     batch: Batch
+    """its number in the checkpoint, from 0 on."""
     seen: Seen = "rows"
+    """how far it is, see above."""
 
     def __str__(self) -> str:
         batch = "the last batch" if self.batch == LAST else f"batch {self.batch}"

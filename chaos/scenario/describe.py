@@ -17,7 +17,7 @@ from chaos.faults.registry import FAULTS, PLUGINS
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget
 from chaos.grammar.units import spoken_seconds, text_of_size
 from chaos.runtime.capabilities import OF_PIPELINES, OFFERED, Capability
-from chaos.scenario.docstrings import of_fields, prose
+from chaos.scenario.docstrings import meaning, prose
 from chaos.scenario.model import ScenarioFileModel
 from chaos.scenario.support import POSSIBLE_OUTSIDE
 
@@ -127,11 +127,11 @@ class _Described(GenerateJsonSchema):
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         declared: type[BaseModel] = schema["cls"]
-        described, texts = super().model_schema(schema), of_fields(declared)
+        described = super().model_schema(schema)
         for name, field in declared.model_fields.items():
             key = described.get("properties", {}).get(field.alias or name)
-            if key is not None and name in texts:
-                key["description"] = texts[name]
+            if key is not None and (text := meaning(declared, name)):
+                key["description"] = text
         described.pop("description", None)
         return {**described, **({"description": prose(declared)} if prose(declared) else {})}
 

@@ -1,6 +1,6 @@
 """Docstrings of declarations as pages show them: what they say of each key, and all else as Markdown.
 
-A key is described under ``Attributes:`` of its class or of a class above it, by the name of its field.
+A key is described by the docstring under its field, in its class or in a class above it.
 """
 
 import re
@@ -8,7 +8,6 @@ from inspect import cleandoc
 from textwrap import dedent
 
 _ATTRIBUTES = "Attributes:\n"
-_ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 _DEFINED = re.compile(r" {4}(?P<name>\S+(?: \S+)*) {2,}(?P<meaning>\S.*)")
 _RULE = re.compile(r"=+")
 _PAGE = re.compile(r"\bdocs/([\w-]+\.md)")
@@ -16,28 +15,15 @@ _LITERAL = re.compile(r"``(.+?)``", re.DOTALL)
 
 
 def prose(declared: type) -> str:
-    """Its own docstring without what that says of keys; "" where it has none."""
+    """Its own docstring without ``Attributes:``; "" where it has none."""
     return cleandoc(declared.__doc__ or "").partition(_ATTRIBUTES)[0].strip()
 
 
-def of_fields(declared: type) -> dict[str, str]:
-    """Field -> what the docstrings say of it; the class itself has the last word, then those above it."""
-    found: dict[str, str] = {}
-    for parent in reversed(declared.__mro__):
-        for names, words in _entries(cleandoc(parent.__doc__ or "").partition(_ATTRIBUTES)[2]):
-            found.update(dict.fromkeys(names, " ".join(words)))
-    return found
-
-
-def _entries(section: str) -> list[tuple[list[str], list[str]]]:
-    """Names, which share a text, and its lines."""
-    found: list[tuple[list[str], list[str]]] = []
-    for line in section.splitlines():
-        if entry := _ENTRY.fullmatch(line):
-            found.append((entry["names"].split(", "), [entry["text"]]))
-        elif found:
-            found[-1][1].append(line.strip())
-    return found
+def meaning(declared: type, field: str) -> str:
+    """What the docstring under a field says, in one line; a field that is declared again without one keeps that from above."""
+    fields = (getattr(above, "model_fields", {}).get(field) for above in declared.__mro__)
+    texts = (described.description for described in fields if described)
+    return " ".join(next(filter(None, texts), "").split())
 
 
 def markdown(text: str) -> str:

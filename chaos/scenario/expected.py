@@ -23,25 +23,22 @@ _KNOWN_ROWS = "write sql, file, python or generator in place of command"
 
 
 class Way(Declared):
-    """One way to say what the sink must hold. The texts of what it refuses have places in the pipeline.
-
-    Attributes:
-        key: of a declaration in this way; for one without keys, the word.
-        example: of such a declaration.
-        misplaced: its other keys, and what is wrong where they are without its own.
-        gives_rows: whether it says which rows there must be, in place of those of the source.
-        compares_rows: whether rows are held against others at all.
-        runs_before: by how many runs what is right is found out, where it is not known yet.
-        left_out: verifiers that it leaves nothing to judge, and why.
-    """
+    """One way to say what the sink must hold. The texts of what it refuses have places in the pipeline."""
 
     key: ClassVar[str]
+    """of a declaration in this way; for one without keys, the word."""
     example: ClassVar[str]
+    """of such a declaration."""
     misplaced: ClassVar[Mapping[str, Message]] = {}
+    """its other keys, and what is wrong where they are without its own."""
     gives_rows: ClassVar[bool] = True
+    """whether it says which rows there must be, in place of those of the source."""
     compares_rows: ClassVar[bool] = True
+    """whether rows are held against others at all."""
     runs_before: ClassVar[int] = 0
+    """by how many runs what is right is found out, where it is not known yet."""
     left_out: ClassVar[Mapping[str, str]] = {}
+    """verifiers that it leaves nothing to judge, and why."""
 
     def refused(self, pipeline: Any) -> Iterator[Problem]:  # noqa: ARG002 - most refuse nothing
         """What a pipeline lacks for it, or has in vain."""
@@ -96,18 +93,15 @@ class ByTransactions(Way):
 
 
 class ByQuery(Way):
-    """By a query.
-
-    Attributes:
-        sql: a query over the topics that the pipeline reads, by their names, with the columns ``key``, ``value``,
-            ``partition``, ``offset`` and ``timestamp``. It gives ``key`` and ``value``, and perhaps ``partition`` and
-            ``offset``, the place of the source record that demands the row. Where the sink is a table, it gives the columns of
-            the table instead.
-    """
+    """By a query."""
 
     key: ClassVar[str] = "sql"
     example: ClassVar[str] = "{sql: SELECT …}"
     sql: Written | None = None
+    """a query over the topics that the pipeline reads, by their names, with the columns ``key``, ``value``, ``partition``,
+    ``offset`` and ``timestamp``. It gives ``key`` and ``value``, and perhaps ``partition`` and ``offset``, the place of the
+    source record that demands the row. Where the sink is a table, it gives the columns of the table instead.
+    """
 
     def refused(self, pipeline: Any) -> Iterator[Problem]:
         if not any(_named(name, self.sql or "") for name in pipeline.reads):
@@ -117,33 +111,24 @@ class ByQuery(Way):
 
 
 class ByFunction(Way):
-    """By a function of Python.
-
-    Attributes:
-        python: ``module:function``, which is given a mapping from the names of these topics to DataFrames, and the Spark
-            session, and returns a DataFrame with the same columns as the query.
-        folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.
-    """
+    """By a function of Python."""
 
     key: ClassVar[str] = "python"
     example: ClassVar[str] = "{python: module:function}"
     misplaced: ClassVar[Mapping[str, Message]] = {"folder": FOLDER_WITHOUT_PYTHON}
     python: FunctionName | None = None
+    """``module:function``, which is given a mapping from the names of these topics to DataFrames, and the Spark session, and
+    returns a DataFrame with the same columns as the query.
+    """
     folder: Written | None = None
+    """where the module is looked for first; it begins at the folder of the scenarios file, which is the default."""
 
     def below(self, folder: Path) -> Self:
         return self.model_copy(update={"folder": str((folder / (self.folder or ".")).resolve())})
 
 
 class ByTwin(Way):
-    """By a run without faults.
-
-    Attributes:
-        same_as: ``fault_free``: what the same pipeline writes of the same workload while nothing is broken, its twin. It runs
-            twice at first, and again when the pipeline or the workload has changed.
-        files: of ``same_as``: further files and folders of which the pipeline is made; they begin at the folder of the
-            scenarios file. A twin is run again when one has changed, as it is when a file that the pipeline names has.
-    """
+    """By a run without faults."""
 
     key: ClassVar[str] = "same_as"
     example: ClassVar[str] = "{same_as: fault_free}"
@@ -152,7 +137,13 @@ class ByTwin(Way):
     }
     runs_before: ClassVar[int] = 2
     same_as: Literal["fault_free"] | None = None
+    """``fault_free``: what the same pipeline writes of the same workload while nothing is broken, its twin. It runs twice at
+    first, and again when the pipeline or the workload has changed.
+    """
     files: tuple[Written, ...] = ()
+    """of ``same_as``: further files and folders of which the pipeline is made; they begin at the folder of the scenarios file.
+    A twin is run again when one has changed, as it is when a file that the pipeline names has.
+    """
 
     def refused(self, pipeline: Any) -> Iterator[Problem]:
         if not pipeline.has_positions:
@@ -226,15 +217,12 @@ def way_of(expected: Expected | None) -> Way:
 
 
 class RowsPerRecord(Declared):
-    """How many rows of the sink one record of the source makes.
-
-    Attributes:
-        min: at least so many.
-        max: at most so many.
-    """
+    """How many rows of the sink one record of the source makes."""
 
     min: Annotated[float, Field(ge=0)]
+    """at least so many."""
     max: Annotated[float, Field(ge=0)]
+    """at most so many."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

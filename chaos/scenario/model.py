@@ -67,20 +67,17 @@ def _as_declared(fault: Fault) -> dict[str, Any]:
 
 
 class Pick(Declared):
-    """A fault that may happen, and its weight in the draw.
-
-    Attributes:
-        weight: how often it is drawn, compared with the others.
-        fault: as in ``faults``, but without ``when``, ``until`` and ``name``.
-    """
+    """A fault that may happen, and its weight in the draw."""
 
     weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
+    """how often it is drawn, compared with the others."""
     fault: Annotated[
         Fault,
         BeforeValidator(_without_trigger),
         PlainSerializer(_as_declared),
         WithJsonSchema({"title": "fault without `when`", "type": "object", "required": ["kind"]}),
     ]
+    """as in ``faults``, but without ``when``, ``until`` and ``name``."""
 
 
 class RandomFaults(Declared):
@@ -96,16 +93,14 @@ class RandomFaults(Declared):
     Everything is drawn before the run, with the scenario's seed, and the schedule lists what was drawn. Only one fault is in
     force at a time: a round waits until the fault before it is healed and the output has grown again. Rounds that are still
     waiting when the whole workload has passed are skipped.
-
-    Attributes:
-        every_s: how long a round is.
-        quiet: the share of rounds without a fault.
-        pick: the faults that are drawn from.
     """
 
     every_s: SomeSeconds = Field(alias="every")
+    """how long a round is."""
     quiet: Percent = 25.0
+    """the share of rounds without a fault."""
     pick: Annotated[tuple[Pick, ...], Field(min_length=1)]
+    """the faults that are drawn from."""
 
     def drawn(self, seed: int, lasts_s: float) -> Iterator[Fault]:
         """The faults for a workload of so many seconds, with names and triggers; the last round leaves time to recover."""
@@ -141,20 +136,18 @@ class Producer(Declared):
     """How the loader writes.
 
     With ``batch_records: 1`` and ``in_flight: 1`` the counts of anomalies are exact.
-
-    Attributes:
-        idempotence: whether brokers leave out what a retry sends again; it needs ``acks: all``.
-        acks: whether a record is acknowledged when all replicas in sync have it, or the leader alone.
-        batch_records: how many records go into one request; the default is as many as come within 10 ms.
-        in_flight: how many requests may wait for their answers on one connection.
-        transaction_records: how many records make a transaction; the default is none, without transactions.
     """
 
     idempotence: Annotated[bool, Field(strict=True)] = True
+    """whether brokers leave out what a retry sends again; it needs ``acks: all``."""
     acks: Literal["all", 1] = "all"
+    """whether a record is acknowledged when all replicas in sync have it, or the leader alone."""
     batch_records: Records | None = None
+    """how many records go into one request; the default is as many as come within 10 ms."""
     in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+    """how many requests may wait for their answers on one connection."""
     transaction_records: Records | None = None
+    """how many records make a transaction; the default is none, without transactions."""
 
     @model_validator(mode="after")
     def _idempotent_needs_all(self) -> Self:
@@ -171,25 +164,24 @@ class Producer(Declared):
 
 
 class Filling(Declared):
-    """The records that a loader writes to one topic.
-
-    Attributes:
-        into: the topic.
-        records: how many; without it, all that ``rows`` from a file, a function or a generator has.
-        rate_per_s: how many in a second.
-        refused: how many of them the brokers refuse for good, a record that is too large, say. Where it is another number, the
-            pipeline had another workload than is declared: the run is UNKNOWN.
-        producer: how they are sent.
-        rows: what they are; the default are the integers 0, 1, 2, …, as keys and values, id i to partition i mod the number
-            of partitions.
-    """
+    """The records that a loader writes to one topic."""
 
     into: TopicName | Literal[""] = ""
+    """the topic."""
     records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
+    """how many; without it, all that ``rows`` from a file, a function or a generator has."""
     rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
+    """how many in a second."""
     refused: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
+    """how many of them the brokers refuse for good, a record that is too large, say. Where it is another number, the pipeline
+    had another workload than is declared: the run is UNKNOWN.
+    """
     producer: Producer = Producer()
+    """how they are sent."""
     rows: Rows | None = None
+    """what they are; the default are the integers 0, 1, 2, …, as keys and values, id i to partition i mod the number of
+    partitions.
+    """
 
     @model_validator(mode="after")
     def _some_are_written(self) -> Self:
@@ -236,26 +228,23 @@ class Filling(Declared):
 
 
 class AlsoFilled(Filling):
-    """What a loader of its own writes to another topic that the pipeline reads, at the same time.
-
-    Attributes:
-        into: the topic; another than those that are filled before it.
-    """
+    """What a loader of its own writes to another topic that the pipeline reads, at the same time."""
 
     into: TopicName
+    """the topic; another than those that are filled before it."""
 
 
 class Workload(Filling):
-    """The records that the loader writes to the source topic, and those that further loaders write to others.
+    """The records that the loader writes to the source topic, and those that further loaders write to others."""
 
-    Attributes:
-        into: the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file
-            declares one.
-        also: further topics that the pipeline reads, each filled at the same time by a loader of its own, with a ledger of its
-            own. What the sink must hold follows from all of them together.
+    into: TopicName | Literal[""] = ""
+    """the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file declares
+    one.
     """
-
     also: tuple[AlsoFilled, ...] = ()
+    """further topics that the pipeline reads, each filled at the same time by a loader of its own, with a ledger of its own.
+    What the sink must hold follows from all of them together.
+    """
 
     @property
     def fillings(self) -> tuple[Filling, ...]:
@@ -355,47 +344,40 @@ _Settings = Annotated[dict[str, Annotated[str, BeforeValidator(text_of_setting)]
 
 
 class KafkaSpec(Declared):
-    """The brokers.
-
-    Attributes:
-        brokers: how many.
-        version: all three numbers, e.g. ``3.9.1``, from 3.3.1 on; the default is the one that ``chaos parts`` shows.
-            It may be an axis of a matrix.
-        config: settings of each broker, beside ours, and over them.
-    """
+    """The brokers."""
 
     brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
+    """how many."""
     version: Annotated[str, BeforeValidator(_kafka_version)] = Field(default_factory=jars.kafka_version)
+    """all three numbers, e.g. ``3.9.1``, from 3.3.1 on; the default is the one that ``chaos parts`` shows. It may be an axis of
+    a matrix.
+    """
     config: _Settings = Field(default_factory=dict)
+    """settings of each broker, beside ours, and over them."""
 
 
 class SparkSpec(Declared):
-    """Spark's master and workers.
-
-    Attributes:
-        workers: how many.
-        version: all three numbers, e.g. ``3.5.7``, from 3.5.0 on; of master, workers, drivers and Python workers. The
-            default is the PySpark of this environment, which is that of the judge in any case. It may be an axis of a
-            matrix, but not in containers.
-    """
+    """Spark's master and workers."""
 
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
+    """how many."""
     version: Annotated[str, BeforeValidator(_spark_version)] = Field(default_factory=spark_versions.here)
+    """all three numbers, e.g. ``3.5.7``, from 3.5.0 on; of master, workers, drivers and Python workers. The default is the
+    PySpark of this environment, which is that of the judge in any case. It may be an axis of a matrix, but not in containers.
+    """
 
 
 class SystemSpec(Declared):
-    """What the pipeline runs on.
-
-    Attributes:
-        kafka: its brokers.
-        spark: its cluster of Spark.
-        services: servers that a pipeline uses beside Kafka, by their names, each behind links of its own:
-            ``app->service(NAME)``. ``{NAME}`` is where a pipeline finds it, ``HOST:PORT``.
-    """
+    """What the pipeline runs on."""
 
     kafka: KafkaSpec = KafkaSpec()
+    """its brokers."""
     spark: SparkSpec = SparkSpec()
+    """its cluster of Spark."""
     services: Services = Field(default_factory=dict)
+    """servers that a pipeline uses beside Kafka, by their names, each behind links of its own: ``app->service(NAME)``.
+    ``{NAME}`` is where a pipeline finds it, ``HOST:PORT``.
+    """
 
     def below(self, folder: Path) -> Self:
         """The same with whole paths."""
@@ -409,51 +391,52 @@ _PLUGINS = "plugins"
 
 
 class Scenario(Declared):
-    """One declared experiment.
-
-    Attributes:
-        name: stable, because Allure's history is kept by name.
-        title: a sentence that says what happens, and what must hold.
-        tags: become marks of pytest: ``pytest -m "chaos and broker"``.
-        matrix: axes, which make many scenarios of this one, as below; with ``overrides`` for single cases. Of a case, its
-            coordinates.
-        pipeline: what is under test: the name of one of ``pipelines``, ``{use: NAME, with: {parameter: value}}``, a
-            declaration, or ``none``: the loader alone, whose topic is judged by its ledger.
-        system: in place of that of the file.
-        topics: in place of those of the file.
-        workload: what the loader sends.
-        faults: what is broken; nothing, where there are none.
-        random: what is broken by chance beside that.
-        leave_out: verifiers that are not asked, each with the reason.
-        isolation: as which reader the sink is read for judging.
-        recovery_slo_s: how long the output may stand still after a fault, for the verifier ``progress``.
-        gives_up_after_s: how long a run waits where nothing moves: for the workload to pass, for a fault's moment, for output
-            after a fault, and for the end. The default is three minutes. It must not be shorter than ``recovery_slo``.
-        expect: ``valid``; ``not_sent``, if the client never sends the request of the trigger; or, for single verifiers,
-            ``valid``, ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, and no other,
-            e.g. ``{duplicates: {duplicate: 1}}``. Where the fault cannot be aimed that exactly, it is a range, ``100..400``, or
-            ``100..`` for at least 100; ``some`` is once or more, whatever else that verifier finds.
-        ends: the pipeline must end by itself, and its error, or the last line of its log, must have this text.
-        unsafe: allows faults that together may take down more brokers than min ISR tolerates.
-    """
+    """One declared experiment."""
 
     name: Name
+    """stable, because Allure's history is kept by name."""
     title: Annotated[str, StringConstraints(min_length=1)]
+    """a sentence that says what happens, and what must hold."""
     tags: tuple[Tag, ...] = ()
+    """become marks of pytest: ``pytest -m "chaos and broker"``."""
     matrix: dict[str, Any] = Field(default_factory=dict)
+    """axes, which make many scenarios of this one, as below; with ``overrides`` for single cases. Of a
+    case, its coordinates.
+    """
     pipeline: Pipeline
+    """what is under test: the name of one of ``pipelines``, ``{use: NAME, with: {parameter: value}}``, a declaration, or
+    ``none``: the loader alone, whose topic is judged by its ledger.
+    """
     system: SystemSpec | None = None
+    """in place of that of the file."""
     topics: TopicSpecs = Field(default_factory=dict)
+    """in place of those of the file."""
     workload: Workload = Workload()
+    """what the loader sends."""
     faults: tuple[Fault, ...] = ()
+    """what is broken; nothing, where there are none."""
     random: RandomFaults | None = None
+    """what is broken by chance beside that."""
     leave_out: dict[VerifierName, Reason] = Field(default_factory=dict)
+    """verifiers that are not asked, each with the reason."""
     isolation: Isolation = "read_committed"
+    """as which reader the sink is read for judging."""
     recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
+    """how long the output may stand still after a fault, for the verifier ``progress``."""
     gives_up_after_s: SomeSeconds | None = Field(alias="gives_up_after", default=None)
+    """how long a run waits where nothing moves: for the workload to pass, for a fault's moment, for output after a fault, and
+    for the end. The default is three minutes. It must not be shorter than ``recovery_slo``.
+    """
     expect: Expected = "valid"
+    """``valid``; ``not_sent``, if the client never sends the request of the trigger; or, for single verifiers, ``valid``,
+    ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, and no other, e.g.
+    ``{duplicates: {duplicate: 1}}``. Where the fault cannot be aimed that exactly, it is a range, ``100..400``, or ``100..``
+    for at least 100; ``some`` is once or more, whatever else that verifier finds.
+    """
     ends: Reason | None = None
+    """the pipeline must end by itself, and its error, or the last line of its log, must have this text."""
     unsafe: Annotated[bool, Field(strict=True)] = False
+    """allows faults that together may take down more brokers than min ISR tolerates."""
 
     def lasting(self, minutes: float) -> Self:
         """The same scenario with a workload that lasts for so many minutes; what fills further topics is as long as it was."""
@@ -663,18 +646,15 @@ def _version(value: Any) -> Any:
 
 
 class ScenarioFileModel(Declared):
-    """A scenarios file: what is under test, and the experiments with it.
-
-    Attributes:
-        version: of the grammar.
-        system: what every scenario runs on that has none of its own.
-        topics: their names, as the file calls them, and what they are; those of every scenario that has none of its own.
-        pipelines: their names and declarations. One may have ``parameters`` with their defaults, which are placeholders in it.
-        scenarios: at least one.
-    """
+    """A scenarios file: what is under test, and the experiments with it."""
 
     version: Annotated[Literal[2], BeforeValidator(_version)]
+    """of the grammar."""
     system: SystemSpec = SystemSpec()
+    """what every scenario runs on that has none of its own."""
     topics: TopicSpecs = Field(default_factory=dict)
+    """their names, as the file calls them, and what they are; those of every scenario that has none of its own."""
     pipelines: dict[PipelineName, Pipeline] = Field(default_factory=dict)
+    """their names and declarations. One may have ``parameters`` with their defaults, which are placeholders in it."""
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
+    """at least one."""

@@ -12,7 +12,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
 from pydantic_core import CoreSchema, core_schema
 
 from chaos.grammar.base import Declared, Message, WrongValueError
-from chaos.scenario.docstrings import of_fields
+from chaos.scenario.docstrings import meaning
 
 
 class KindByKey(Declared):
@@ -88,11 +88,15 @@ def _given(whole: Declared) -> set[str]:
 
 def _with_all_keys(kinds: tuple[type[KindByKey], ...], name: str, about: str) -> type[Declared]:
     """Keys that name a kind come first."""
-    naming = {kind.key(): kind.model_fields[kind.key()] for kind in kinds}
+    naming = {kind.key(): copy(kind.model_fields[kind.key()]) for kind in kinds}
+    for field in naming.values():
+        field.description = None  # the key has it; here is only what is written there
     fields: dict[str, Any] = {key: (Annotated[field.annotation, field] | None, None) for key, field in naming.items()}
     texts: dict[str, str] = {}
     for kind in kinds:
-        texts = of_fields(kind) | texts
+        texts = {key: meaning(kind, key) for key in kind.model_fields} | texts
         fields |= {key: (field.annotation, copy(field)) for key, field in kind.model_fields.items() if key not in fields}
-    lines = "\n".join(f"    {key}: {texts[key]}" for key in fields)
-    return create_model(name, __base__=Declared, __doc__=f"{about}\n\nAttributes:\n{lines}\n", **fields)
+    whole = create_model(name, __base__=Declared, __doc__=about, **fields)
+    for key, field in whole.model_fields.items():
+        field.description = texts[key]
+    return whole

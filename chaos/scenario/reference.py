@@ -21,7 +21,7 @@ from chaos.loader.declaration import PLACEHOLDERS as OF_LOADER
 from chaos.scenario import matrix
 from chaos.scenario.declared import NONE
 from chaos.scenario.describe import Listed, listing, schema_of
-from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
+from chaos.scenario.docstrings import definitions, literals, markdown, meaning, prose, table
 from chaos.scenario.expected import ExpectedRows, RowsPerRecord
 from chaos.scenario.model import (
     AlsoFilled,
@@ -330,7 +330,7 @@ def _rows_of_every_fault() -> list[list[str]]:
 def _fault(listed: Listed) -> Iterator[str]:
     fault = FAULTS[listed.kind]
     yield f"#### `{listed.kind}`"
-    own_trigger = of_fields(fault)["when"] != of_fields(FaultBase)["when"]
+    own_trigger = meaning(fault, "when") != meaning(FaultBase, "when")
     if text := prose(fault):
         yield markdown(text)
     facts = {

@@ -55,18 +55,16 @@ def _name(value: Any) -> Any:
 
 
 class ServiceSpec(Declared):
-    """A server that a pipeline uses beside Kafka: one that runs already, or one that is started for each run.
-
-    Attributes:
-        at: where it listens, ``HOST:PORT``, if it runs already.
-        run: the command that starts it, in the folder of the run; it must listen at ``{address}``, and run until SIGTERM.
-        environment: variables of the command, whose values may have the same placeholders: ``{address}``, ``{folder}``,
-            ``{project}`` and ``{python}``.
-    """
+    """A server that a pipeline uses beside Kafka: one that runs already, or one that is started for each run."""
 
     at: Annotated[str, BeforeValidator(_place)] | None = None
+    """where it listens, ``HOST:PORT``, if it runs already."""
     run: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """the command that starts it, in the folder of the run; it must listen at ``{address}``, and run until SIGTERM."""
     environment: dict[str, Annotated[str, BeforeValidator(text_of_setting)]] = Field(default_factory=dict)
+    """variables of the command, whose values may have the same placeholders: ``{address}``, ``{folder}``, ``{project}`` and
+    ``{python}``.
+    """
 
     @property
     def address(self) -> tuple[str, int] | None:

@@ -75,18 +75,16 @@ TopicName = Annotated[str, BeforeValidator(_topic_name), Field(title="name of a 
 
 
 class TopicSpec(Declared):
-    """One topic, of which every run has its own.
-
-    Attributes:
-        partitions: how many.
-        config: settings of Kafka, e.g. ``{compression.type: zstd}``. Those by which records expire, and
-            ``min.insync.replicas``, which is 2, are refused; so is ``cleanup.policy: compact`` of what is judged as a log.
-    """
+    """One topic, of which every run has its own."""
 
     partitions: Annotated[int, Field(strict=True, ge=1, le=100)] = 3
+    """how many."""
     config: Annotated[dict[str, Annotated[str, BeforeValidator(text_of_setting)]], AfterValidator(_settings)] = Field(
         default_factory=dict
     )
+    """settings of Kafka, e.g. ``{compression.type: zstd}``. Those by which records expire, and ``min.insync.replicas``, which
+    is 2, are refused; so is ``cleanup.policy: compact`` of what is judged as a log.
+    """
 
     @property
     def is_compacted(self) -> bool:

@@ -20,20 +20,12 @@ from chaos.contract.supervisor import supervised
 from chaos.grammar.base import WrongValueError
 from chaos.scenario.pipelines.base import Site, Tools, Word
 from chaos.scenario.pipelines.in_group import ProgramInGroup
-from chaos.scenario.pipelines.program import OnThisMachine
+from chaos.scenario.pipelines.program import OnThisMachine, Package
 from chaos.scenario.texts import Template
 
 
 class CommandPipeline(ProgramInGroup, OnThisMachine):
-    """Any command that reads topics and writes one, in any language.
-
-    Attributes:
-        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
-        repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
-            their start.
-        packages: what it needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
-            before the run. ``{packages}`` is their class path.
-    """
+    """Any command that reads topics and writes one, in any language."""
 
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = (
         *("bootstrap", "source", "sink", "folder", "prefix", "suffix"),
@@ -41,8 +33,14 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
     )
 
     kind: Literal["command"]
+    packages: tuple[Package, ...] = ()
+    """what it needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once, before the run.
+    ``{packages}`` is their class path.
+    """
     run: Annotated[tuple[Annotated[Word, Template()], ...], Field(min_length=1)]
+    """the command, word by word; with ``{partition}`` in it, one copy for each source partition."""
     repeat: Annotated[bool, Field(strict=True)] = False
+    """start a copy that ended without an error again, too: some commands stop at the end that the source had at their start."""
 
     @model_validator(mode="after")
     def _packages_are_used(self) -> Self:

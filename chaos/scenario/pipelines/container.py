@@ -6,11 +6,14 @@ any ``sh``: the image need not have Python. There is one copy.
 
 from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
+
 from chaos.contract import clients
 from chaos.contract.base import Command, Image
 from chaos.contract.placeholders import substituted
 from chaos.scenario.pipelines.base import Site, Word
-from chaos.scenario.pipelines.in_group import ProgramInGroup
+from chaos.scenario.pipelines.in_group import ProgramInGroup, Variables
+from chaos.scenario.pipelines.program import Restarts
 from chaos.scenario.texts import Template
 
 SUPERVISES = r"""
@@ -46,12 +49,6 @@ class ContainerPipeline(ProgramInGroup):
 
     It sees no folder of this machine, so what it needs is in the image, which must be on this machine and have an ``sh``.
     Its user is that of the image.
-
-    Attributes:
-        image: its name. Nothing is pulled.
-        command: what is given to the entrypoint of the image, word by word; the default is what the image has for it.
-        restarts: how often the entrypoint is run again, in the same container, after it has ended with an error.
-        environment: variables of the container.
     """
 
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = ("bootstrap", "source", "sink", "prefix", "suffix", "instance")
@@ -59,7 +56,13 @@ class ContainerPipeline(ProgramInGroup):
 
     kind: Literal["container"]
     image: Word
+    """its name. Nothing is pulled."""
     command: tuple[Annotated[Word, Template()], ...] = ()
+    """what is given to the entrypoint of the image, word by word; the default is what the image has for it."""
+    restarts: Restarts = 3
+    """how often the entrypoint is run again, in the same container, after it has ended with an error."""
+    environment: Variables = Field(default_factory=dict)
+    """variables of the container."""
 
     def process(self, site: Site, instance: int) -> Command:
         known = self.names(site.tools, site.topics) | {"bootstrap": site.endpoints.kafka, "instance": str(instance)}

@@ -11,40 +11,40 @@ from chaos.grammar.units import SomeSeconds
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
 from chaos.scenario.pipelines.base import Word
-from chaos.scenario.pipelines.program import Program
+from chaos.scenario.pipelines.program import Program, Restarts
 from chaos.scenario.sinks import TopicSink
 from chaos.scenario.texts import Template
 
 _IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
+Variables = dict[str, Annotated[Word, Template()]]
 
 
 class ProgramInGroup(Program):
-    """A program whose positions are in a consumer group, if it has any.
-
-    Attributes:
-        sink: where it writes.
-        group: the consumer group that holds its positions; it is needed, unless there are none.
-        positions: ``none`` if it has none that can be asked for; in place of ``group``.
-        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
-            that is the coordinator of the id that was on the wire last.
-        restarts: how often a copy that ended with an error is started again.
-        environment: variables of the command.
-        speaks: what it reports on its standard output (docs/adapters.md).
-        session_timeout_s: after which its group excludes a member that is silent, for ``outlasts`` of a pause.
-        transaction_timeout_s: after which the coordinator aborts its transaction, for ``outlasts`` of a pause.
-    """
+    """A program whose positions are in a consumer group, if it has any."""
 
     client: ClassVar[str] = "app"
     has_instances: ClassVar[bool] = True
 
     sink: TopicSink
+    """where it writes."""
     group: Annotated[Word | Literal[""], Template()] = ""
+    """the consumer group that holds its positions; it is needed, unless there are none."""
     positions: Literal["none"] | None = None
+    """``none`` if it has none that can be asked for; in place of ``group``."""
     transactional_ids: tuple[Annotated[Word, Template(more=("partition",))], ...] = ()
-    environment: dict[str, Annotated[Word, Template()]] = Field(default_factory=dict)
+    """by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them that is the
+    coordinator of the id that was on the wire last.
+    """
+    restarts: Restarts = 3
+    """how often a copy that ended with an error is started again."""
+    environment: Variables = Field(default_factory=dict)
+    """variables of the command."""
     speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
+    """what it reports on its standard output (docs/adapters.md)."""
     session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
+    """after which its group excludes a member that is silent, for ``outlasts`` of a pause."""
     transaction_timeout_s: SomeSeconds | None = Field(alias="transaction_timeout", default=None)
+    """after which the coordinator aborts its transaction, for ``outlasts`` of a pause."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -22,38 +22,41 @@ def _package(coordinates: str) -> str:
 
 
 Package = Annotated[str, AfterValidator(_package)]
+Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
 class Program(Kind):
-    """A program that reads topics, and what it promises of its rows.
-
-    Attributes:
-        kind: which kind of pipeline it is.
-        reads: topics; of several, the workload fills one or more, and the others stay empty.
-        delivery: what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most
-            once may commit a position before its rows are there (`precedence`).
-        expected: what the sink must hold: ``source`` (a copy), which is the default; or by a query or a function; or
-            ``transactions``, where that is not said.
-        rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
-            asked too, also where it is said which rows there must be.
-        timers: true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions
-            may write rows without moving a position, and more rows than their records make.
-        identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
-            is a wrong value. The default is the key alone.
-        keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
-        transactions: false if it uses none; then no fault may wait for their requests.
-    """
+    """A program that reads topics, and what it promises of its rows."""
 
     kind: str
+    """which kind of pipeline it is."""
     reads: Reads
+    """topics; of several, the workload fills one or more, and the others stay empty."""
     delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
+    """what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most once may
+    commit a position before its rows are there (`precedence`).
+    """
     expected: Expected | None = None
+    """what the sink must hold: ``source`` (a copy), which is the default; or by a query or a function; or ``transactions``,
+    where that is not said.
+    """
     rows_per_record: HowManyRows | None = None
+    """how many rows of the sink one record makes, at least and at most, or always; with it, transactions are asked too, also
+    where it is said which rows there must be.
+    """
     timers: Annotated[bool, Field(strict=True)] = False
+    """true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions may
+    write rows without moving a position, and more rows than their records make.
+    """
     identity: Written | None = None
+    """SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value, is a wrong
+    value. The default is the key alone.
+    """
     keeps_headers: Annotated[bool, Field(strict=True)] = True
+    """false if it does not promise to copy the headers of a record; then they are not compared."""
     transactions: Annotated[bool, Field(strict=True)] = True
-    restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
+    """false if it uses none; then no fault may wait for their requests."""
+    restarts: Restarts = 3
 
     def missing(self, folder: Path) -> Iterator[Problem]:
         if self.runs_in and not _is_folder(str(folder / self.runs_in)):
@@ -62,15 +65,11 @@ class Program(Kind):
 
 
 class OnThisMachine(Program):
-    """A program that is started here.
-
-    Attributes:
-        working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
-            run.
-    """
+    """A program that is started here."""
 
     packages: tuple[Package, ...] = ()
     working_directory: Annotated[Word, ProjectPath()] | None = None
+    """where it runs; the path begins at the folder of the scenarios file. The default is the folder of the run."""
 
     @property
     def required_packages(self) -> tuple[str, ...]:

@@ -36,9 +36,9 @@ from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueE
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
 from chaos.scenario.pipelines.base import Setting, Site, Word
-from chaos.scenario.pipelines.program import OnThisMachine
+from chaos.scenario.pipelines.program import OnThisMachine, Package, Restarts
 from chaos.scenario.sinks import Sink, TableSink
-from chaos.scenario.texts import ProjectPath, Template
+from chaos.scenario.texts import ProjectPath, Template, Written
 
 OF_NAMES = ("source", "sink", "prefix", "suffix")
 """Placeholders of names that a job chooses itself."""
@@ -54,13 +54,10 @@ _OF_READING = {"spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
 
 
 class InGroup(Declared):
-    """Positions that the job commits itself, in a consumer group.
-
-    Attributes:
-        group: the name of the group.
-    """
+    """Positions that the job commits itself, in a consumer group."""
 
     group: Annotated[Word, Template(OF_NAMES)]
+    """the name of the group."""
 
 
 def _positions(value: Any) -> Any:
@@ -72,28 +69,7 @@ def _positions(value: Any) -> Any:
 
 
 class SparkSubmitPipeline(OnThisMachine):
-    """Any Spark job that reads topics and writes one, or a table, in Python or in a jar.
-
-    Attributes:
-        sink: where it writes: a topic, or a table.
-        application: a Python script or a jar; the path begins at the folder of the scenarios file.
-        positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or
-            nowhere, ``none``.
-        arguments: of the application; ``{checkpoint}`` must be among them, unless there are no positions.
-        main_class: of a jar, which needs it.
-        configuration: settings of Spark.
-        environment: variables of the driver.
-        packages: what the job needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
-            before the run, and put into ``spark.jars``.
-        working_directory: where the driver runs; the path begins at the folder of the scenarios file. The default is the folder
-            of the run.
-        identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
-            is a wrong value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
-        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
-            that is the coordinator of the id that was on the wire last.
-        python_workers: true if the tasks of its sink run in Python workers, and commit there.
-        restarts: how often a driver that ended with an error is started again.
-    """
+    """Any Spark job that reads topics and writes one, or a table, in Python or in a jar."""
 
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = (
         *("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix", "project"),
@@ -102,15 +78,40 @@ class SparkSubmitPipeline(OnThisMachine):
     client: ClassVar[str] = "spark"
 
     kind: Literal["spark_submit"]
+    packages: tuple[Package, ...] = ()
+    """what the job needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once, before the
+    run, and put into ``spark.jars``.
+    """
+    working_directory: Annotated[Word, ProjectPath()] | None = None
+    """where the driver runs; the path begins at the folder of the scenarios file. The default is the folder of the run."""
+    identity: Written | None = None
+    """SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value, is a wrong
+    value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
+    """
+    restarts: Restarts = 3
+    """how often a driver that ended with an error is started again."""
     sink: Sink
+    """where it writes: a topic, or a table."""
     application: Annotated[Word, ProjectPath()]
+    """a Python script or a jar; the path begins at the folder of the scenarios file."""
     positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
+    """where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or nowhere,
+    ``none``.
+    """
     arguments: tuple[Annotated[str, Template()], ...]
+    """of the application; ``{checkpoint}`` must be among them, unless there are no positions."""
     main_class: str = ""
+    """of a jar, which needs it."""
     configuration: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
+    """settings of Spark."""
     environment: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
+    """variables of the driver."""
     transactional_ids: tuple[Annotated[Word, Template((*OF_NAMES, "partition"))], ...] = ()
+    """by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them that is the
+    coordinator of the id that was on the wire last.
+    """
     python_workers: Annotated[bool, Field(strict=True)] = False
+    """true if the tasks of its sink run in Python workers, and commit there."""
 
     @property
     def group(self) -> str:

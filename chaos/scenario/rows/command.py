@@ -15,15 +15,7 @@ from chaos.scenario.texts import ProjectPath, Template, Written, not_a_folder
 
 
 class CommandRows(RowsBase):
-    """A loader of the user's own.
-
-    Attributes:
-        command: a loader of your own, word by word. It writes ``records`` records to the topic itself, and says what became of
-            them (docs/adapters.md).
-        environment: variables of that loader.
-        working_directory: where that loader runs; the path begins at the folder of the scenarios file. The default is the
-            folder of the run.
-    """
+    """A loader of the user's own."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         key: Message("key-without-command", f"{key} is that of a command; leave it out")
@@ -32,10 +24,15 @@ class CommandRows(RowsBase):
     SENDS_ITSELF: ClassVar[bool] = True
 
     command: Annotated[tuple[Annotated[Written, Template(PLACEHOLDERS)], ...], Field(min_length=1)]
+    """a loader of your own, word by word. It writes ``records`` records to the topic itself, and says what became of them
+    (docs/adapters.md).
+    """
     environment: dict[str, Annotated[str, BeforeValidator(text_of_setting), Template(PLACEHOLDERS)]] = Field(
         default_factory=dict
     )
+    """variables of that loader."""
     working_directory: Annotated[Written, ProjectPath()] | None = None
+    """where that loader runs; the path begins at the folder of the scenarios file. The default is the folder of the run."""
 
     def problems(self, folder: Path) -> Iterator[Problem]:
         if self.working_directory is not None and not os.path.isdir(folder / self.working_directory):  # noqa: PTH112 - it takes any path

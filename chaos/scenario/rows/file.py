@@ -12,13 +12,10 @@ from chaos.scenario.texts import ProjectPath, Written
 
 
 class FileRows(RowsBase):
-    """Rows of a file.
-
-    Attributes:
-        file: Parquet or JSON lines; the path begins at the folder of the scenarios file.
-    """
+    """Rows of a file."""
 
     file: Annotated[Written, ProjectPath()]
+    """Parquet or JSON lines; the path begins at the folder of the scenarios file."""
 
     def problems(self, folder: Path) -> Iterator[Problem]:
         if wrong := sources.problem((folder / self.file).resolve()):

@@ -21,17 +21,14 @@ _MADE_WITHIN_S = 600.0
 
 
 class FunctionRows(RowsBase):
-    """Rows that a function yields.
-
-    Attributes:
-        arguments: what the function of ``python`` or the generator is given beside the seed, by name.
-    """
+    """Rows that a function yields."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         "with": Message("with-without-generator", "with are arguments of python or of a generator; leave it out")
     }
 
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
+    """what the function of ``python`` or the generator is given beside the seed, by name."""
 
     @property
     @abstractmethod

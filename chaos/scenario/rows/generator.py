@@ -12,13 +12,10 @@ from chaos.scenario.texts import Written
 
 
 class GeneratorRows(FunctionRows):
-    """Rows of a function that an installed package has added.
-
-    Attributes:
-        generator: a function that an installed package has added (docs/plugins.md), by its name.
-    """
+    """Rows of a function that an installed package has added."""
 
     generator: Written
+    """a function that an installed package has added (docs/plugins.md), by its name."""
 
     @property
     def generators(self) -> tuple[str, ...]:

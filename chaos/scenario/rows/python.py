@@ -12,17 +12,14 @@ from chaos.scenario.texts import Written
 
 
 class PythonRows(FunctionRows):
-    """Rows of a function of the user's.
-
-    Attributes:
-        python: ``module:function``, which yields rows and is given a seed.
-        folder: where the module is looked for first; it begins at the folder of the scenarios file too.
-    """
+    """Rows of a function of the user's."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {"folder": FOLDER_WITHOUT_PYTHON, **FunctionRows.MISPLACED}
 
     python: FunctionName
+    """``module:function``, which yields rows and is given a seed."""
     folder: Written | None = None
+    """where the module is looked for first; it begins at the folder of the scenarios file too."""
 
     @property
     def function(self) -> Function:

@@ -18,15 +18,12 @@ from chaos.scenario.texts import Written
 
 
 class SqlRows(RowsBase):
-    """Rows of a query.
-
-    Attributes:
-        sql: a query over ``ids``, whose column ``id`` counts from 0 to ``records`` - 1; the judge's Spark computes it.
-    """
+    """Rows of a query."""
 
     KNOWS_COUNT: ClassVar[bool] = False
 
     sql: Written
+    """a query over ``ids``, whose column ``id`` counts from 0 to ``records`` - 1; the judge's Spark computes it."""
 
     def make(self, making: Making) -> int:
         scratch = making.folder / "rows-of-sql"

@@ -7,15 +7,12 @@ from chaos.scenario.sinks.base import FileTable, Place, after_last
 
 
 class IcebergTable(FileTable):
-    """A table of Iceberg.
-
-    Attributes:
-        iceberg: the path of an Iceberg table, or its name in a catalog that is in ``configuration``.
-    """
+    """A table of Iceberg."""
 
     FORMAT: ClassVar[str] = "iceberg"
 
     iceberg: Place
+    """the path of an Iceberg table, or its name in a catalog that is in ``configuration``."""
 
     @property
     def tells_versions(self) -> bool:

@@ -14,35 +14,29 @@ _DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver", "jdbc:mysql:": "com.mys
 
 
 class JdbcTable(Declared):
-    """A table of a database that Spark reads over JDBC, by one query.
-
-    Attributes:
-        url: of the database.
-        table: its name, quoted as the database wants it.
-        user: who reads it.
-        password_in: the variable of the environment with the password, which is written nowhere then.
-        driver: the class of the driver; that of PostgreSQL and of MySQL is known.
-        options: further options of Spark's JDBC source.
-    """
+    """A table of a database that Spark reads over JDBC, by one query."""
 
     url: Place
+    """of the database."""
     table: Place
+    """its name, quoted as the database wants it."""
     user: Place | None = None
+    """who reads it."""
     password_in: Written | None = None
+    """the variable of the environment with the password, which is written nowhere then."""
     driver: Written | None = None
+    """the class of the driver; that of PostgreSQL and of MySQL is known."""
     options: dict[str, Annotated[str, BeforeValidator(text_of_setting), Template(PLACEHOLDERS)]] = Field(default_factory=dict)
+    """further options of Spark's JDBC source."""
 
 
 class JdbcSink(TableSink):
-    """A table of a database.
-
-    Attributes:
-        jdbc: a table of a database.
-    """
+    """A table of a database."""
 
     FORMAT: ClassVar[str] = "jdbc"
 
     jdbc: JdbcTable
+    """a table of a database."""
 
     @property
     def place(self) -> str:

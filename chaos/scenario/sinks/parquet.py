@@ -7,15 +7,12 @@ from chaos.scenario.sinks.base import FileTable, Place, after_last
 
 
 class ParquetTable(FileTable):
-    """Files of Parquet.
-
-    Attributes:
-        parquet: the folder of Parquet files, written by a file sink of Spark's or by anything else.
-    """
+    """Files of Parquet."""
 
     FORMAT: ClassVar[str] = "parquet"
 
     parquet: Place
+    """the folder of Parquet files, written by a file sink of Spark's or by anything else."""
 
     def counted(self, folder: Path) -> int:
         """Of a file sink the batches of its log; of plain writes the files that are there."""

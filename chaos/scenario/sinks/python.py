@@ -13,14 +13,7 @@ from chaos.scenario.texts import Written
 
 
 class PythonSink(TableSink):
-    """Rows that a function reads.
-
-    Attributes:
-        python: ``module:function``, which is given the job's Spark session and a mapping from placeholders to their values, and
-            returns a DataFrame: the rows of a table of any other kind.
-        arguments: what the function of ``python`` or the reader is given beside those two, by name.
-        folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.
-    """
+    """Rows that a function reads."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         "folder": FOLDER_WITHOUT_PYTHON,
@@ -29,8 +22,13 @@ class PythonSink(TableSink):
     FORMAT: ClassVar[str] = "python"
 
     python: FunctionName
+    """``module:function``, which is given the job's Spark session and a mapping from placeholders to their values, and returns
+    a DataFrame: the rows of a table of any other kind.
+    """
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
+    """what the function of ``python`` or the reader is given beside those two, by name."""
     folder: Written | None = None
+    """where the module is looked for first; it begins at the folder of the scenarios file, which is the default."""
 
     @property
     def options(self) -> Mapping[str, str]:

@@ -57,17 +57,14 @@ READERS = installed("chaos.sinks", (), _made)
 
 
 class ReaderSink(TableSink):
-    """Rows that a function of an installed package reads.
-
-    Attributes:
-        reader: such a function that an installed package has added (docs/plugins.md), by its name.
-        arguments: what the reader is given beside those two, by name.
-    """
+    """Rows that a function of an installed package reads."""
 
     FORMAT: ClassVar[str] = "python"
 
     reader: Written
+    """such a function that an installed package has added (docs/plugins.md), by its name."""
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
+    """what the reader is given beside those two, by name."""
 
     @property
     def readers(self) -> tuple[str, ...]:

@@ -15,15 +15,7 @@ NOT_OF_COMPACTED = ("atomicity", "stability")
 
 
 class TopicSink(SinkBase):
-    """The topic that a pipeline writes.
-
-    Attributes:
-        topic: one of ``topics``.
-        routing: of a topic: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline
-            chooses one. Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
-        form: of a topic: what it is judged as: a ``log``, all of whose rows count, or a ``state``: of each key the last value,
-            and none where that is null.
-    """
+    """The topic that a pipeline writes."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         "routing": Message(
@@ -36,8 +28,15 @@ class TopicSink(SinkBase):
     }
 
     topic: TopicName
+    """one of ``topics``."""
     routing: Literal["same", "any"] | None = None
+    """of a topic: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline chooses one.
+    Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
+    """
     form: Form = Field(alias="as", default="log")
+    """of a topic: what it is judged as: a ``log``, all of whose rows count, or a ``state``: of each key the last value, and
+    none where that is null.
+    """
 
     @model_validator(mode="after")
     def _of_a_log(self) -> Self:

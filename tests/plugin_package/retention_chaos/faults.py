@@ -18,11 +18,7 @@ _WITHIN_S = 60.0
 
 
 class TrimLog(BrokerFault):
-    """The oldest records of a partition are deleted: a reader that had not come so far will never see them.
-
-    Attributes:
-        keep: how many stay.
-    """
+    """The oldest records of a partition are deleted: a reader that had not come so far will never see them."""
 
     needs = frozenset({Capability.CLUSTER_STATE})
     provokes = "a reader whose position is gone: auto.offset.reset decides what it reads next (KIP-107)"
@@ -30,6 +26,7 @@ class TrimLog(BrokerFault):
     roles = ("leader",)
     kind: Literal["trim_log"]
     keep: Annotated[int, Field(strict=True, ge=0)] = 0
+    """how many stay."""
 
     def describe(self) -> str:
         return f"trim_log {self.target}, {self.keep} records stay"

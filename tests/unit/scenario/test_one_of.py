@@ -11,33 +11,28 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from chaos.grammar.base import Declared, Message
 from chaos.grammar.error_messages import mistakes
 from chaos.scenario import sinks
+from chaos.scenario.docstrings import meaning
 from chaos.scenario.one_of import KindByKey, OneOf
 
 OURS = "chaos.scenario.sinks"
 
 
 class Apple(KindByKey):
-    """An apple.
-
-    Attributes:
-        apple: which sort.
-        peeled: of an apple: whether it is.
-    """
+    """An apple."""
 
     MISPLACED: ClassVar = {"peeled": Message("peeled-other", "only apples are peeled; leave it out")}
 
     apple: str
+    """which sort."""
     peeled: bool = False
+    """of an apple: whether it is."""
 
 
 class Pears(KindByKey):
-    """Pears.
-
-    Attributes:
-        pears: how many.
-    """
+    """Pears."""
 
     pears: int
+    """how many."""
 
 
 FRUIT = OneOf((Apple, Pears), "Fruit", "What is eaten", ("not-one-fruit", "a fruit is one of"))
@@ -76,7 +71,12 @@ def test_the_schema_has_the_keys_of_all_kinds() -> None:
     schema = TypeAdapter(Annotated[Apple | Pears, FRUIT]).json_schema()
 
     assert list(schema["properties"]) == ["apple", "pears", "peeled"]
-    assert FRUIT.whole.__doc__.startswith("What is eaten: one of ``apple`` and ``pears``.")
+    assert FRUIT.whole.__doc__ == "What is eaten: one of ``apple`` and ``pears``."
+    assert [meaning(FRUIT.whole, key) for key in schema["properties"]] == [
+        "which sort.",
+        "how many.",
+        "of an apple: whether it is.",
+    ]
 
 
 def test_a_kind_of_sink_gets_into_the_grammar_by_one_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,14 +86,11 @@ def test_a_kind_of_sink_gets_into_the_grammar_by_one_class(tmp_path: Path, monke
         from chaos.scenario.sinks.base import Place, TableSink
 
         class HudiTable(TableSink):
-            """A table of Hudi.
-
-            Attributes:
-                hudi: its path.
-            """
+            """A table of Hudi."""
 
             FORMAT: ClassVar[str] = "hudi"
             hudi: Place
+            """its path."""
         '''
     (tmp_path / "hudi.py").write_text(dedent(text), encoding="utf-8")
     monkeypatch.setattr(sinks, "__path__", [*sinks.__path__, str(tmp_path)])

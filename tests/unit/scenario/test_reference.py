@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from chaos.cli.main import app
 from chaos.faults.registry import FAULTS
-from chaos.scenario.describe import json_schema
-from chaos.scenario.docstrings import markdown, of_fields, prose
+from chaos.grammar.base import Declared
+from chaos.scenario.describe import json_schema, schema_of
+from chaos.scenario.docstrings import markdown, meaning, prose
 from chaos.scenario.reference import in_words, page
 from chaos.scenario.verifiers import NAMES, anomalies_of
 
@@ -102,14 +103,18 @@ def test_what_may_be_written_is_said_in_words(schema: dict[str, object], words: 
     assert in_words(schema) == words
 
 
-class Above:
-    """What is above.
+class Above(Declared):
+    """What is above."""
 
-    Attributes:
-        near, far: said above.
-        time_s: said above, in a line that
-            goes on.
+    near: int
+    """said above."""
+    far: int
+    """said above, too."""
+    time_s: float = 1.0
+    """said above, in a line that
+    goes on.
     """
+    silent: int
 
 
 class Below(Above):
@@ -118,18 +123,24 @@ class Below(Above):
     With ``two`` paragraphs, see docs/proofs.md.
 
     Attributes:
-        far: said below.
+        near: this is no docstring of a field.
     """
 
+    near: int = 1
+    far: int = 2
+    """said below."""
 
-class Silent(Above):
+
+class Silent(Below):
     pass
 
 
 def test_the_nearest_docstring_tells_what_a_key_means() -> None:
     """A class says only what is special; what is not said there is said above."""
-    assert of_fields(Below) == {"near": "said above.", "far": "said below.", "time_s": "said above, in a line that goes on."}
-    assert of_fields(Silent)["far"] == "said above."
+    told = {key: meaning(Below, key) for key in Below.model_fields}
+    assert told == {"near": "said above.", "far": "said below.", "time_s": "said above, in a line that goes on.", "silent": ""}
+    assert {key: meaning(Silent, key) for key in Silent.model_fields} == told
+    assert {key: one.get("description") for key, one in schema_of(Below)["properties"].items()} == told | {"silent": None}
     assert markdown(prose(Below)) == "What is below.\n\nWith `two` paragraphs, see [proofs.md](proofs.md)."
     assert prose(Silent) == ""
 
