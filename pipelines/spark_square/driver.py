@@ -143,7 +143,7 @@ def _start_at_most_once(spark: SparkSession, arguments: argparse.Namespace, refu
 def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace, _refuse: Refuse) -> StreamingQuery:
     squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
     writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **kafka.for_spark(kafka.java_options()))
-    writer = writer.options(**_ONE_REQUEST) if arguments.complete_batches == "true" else writer
+    writer = writer.options(**_ONE_REQUEST) if arguments.whole_batches == "true" else writer
     writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
@@ -151,7 +151,7 @@ def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace, _re
 def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     source = spark.readStream.format("kafka").options(**_SOURCE, **kafka.for_spark(kafka.java_options()))
     source = source.option("kafka.bootstrap.servers", arguments.kafka).option("groupIdPrefix", arguments.application)
-    if arguments.complete_batches == "true":
+    if arguments.whole_batches == "true":
         source = source.options(**_WHOLE, minOffsetsPerTrigger=arguments.batch_records)
     return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
 
