@@ -4,12 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
-TEST_PARTS := install lint types imports unit planted parts go integration
+TEST_PARTS := install lint types imports unit docs planted parts go integration
 
 unexport PYTHONDONTWRITEBYTECODE  # which some images set: hundreds of processes import the same modules
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image check test list-test install parts lint types imports unit unit-nightly planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image check test list-test install parts lint types imports unit unit-nightly docs planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -66,6 +66,16 @@ unit: install  ## the unit tests: they start no Kafka and no Spark
 unit-nightly: install  ## the unit tests that the gate leaves to the night: the other bad inputs, each through the installed command
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m nightly tests/unit
 
+DOCS := .venv-docs
+docs: $(DOCS)/.installed  ## make the site of all pages, site/index.html; a link that leads nowhere is an error
+	@rm -rf site
+	$(DOCS)/bin/sphinx-build -q -E -n -W --keep-going -b html -c docs -d $(DOCS)/doctrees . site
+
+$(DOCS)/.installed: requirements/docs.lock
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@touch $@
+
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "$(PLANTED)" --durations 20 --durations-min 5 tests/planted
 
@@ -105,9 +115,9 @@ UV_LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --
 
 lock: install  ## resolve requirements/*.lock again
 	$(BIN)/python -m pip install --quiet uv
-	for name in build go; do $(BIN)/$(UV_LOCK) requirements/$$name.in -o requirements/$$name.lock; done
+	for name in build go docs; do $(BIN)/$(UV_LOCK) requirements/$$name.in -o requirements/$$name.lock; done
 	$(BIN)/$(UV_LOCK) --group dev pyproject.toml -o requirements/requirements.lock
 	$(BIN)/$(UV_LOCK) requirements/mutants.in -o requirements/mutants.lock
 
 clean:  ## remove what runs left in this folder (the cache of parts is kept)
-	rm -rf runs mutants allure-results allure-results-containers allure-report allure-history.jsonl .pytest_cache .mypy_cache .ruff_cache
+	rm -rf runs mutants site allure-results allure-results-containers allure-report allure-history.jsonl .pytest_cache .mypy_cache .ruff_cache
