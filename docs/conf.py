@@ -10,10 +10,11 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
 SOURCE = os.environ.get("DOCS_SOURCE", "")  # the address of the repository, https://github.com/OWNER/NAME; "" where it has none
+SHORT = 32  # letters
 
 CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fails for a page that is nowhere
     "docs/index": {
-        "Start": ["docs/tutorial/*"],
+        "Start": ["docs/index", "docs/tutorial/*"],
         "Guides": [
             "docs/install",
             "docs/scenarios",
@@ -31,10 +32,11 @@ CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fa
         "Examples and findings": ["examples/README", "docs/findings/README"],
         "Project": ["README", "docs/comparison", "ARCHITECTURE", "docs/adr/README", "CONTRIBUTING", "CHANGELOG"],
     },
-    "docs/adr/README": {"": ["docs/adr/*"]},
-    "docs/findings/README": {"": ["docs/findings/*"]},
+    "docs/adr/README": {"": ["docs/adr/[0-9]*"]},
+    "docs/findings/README": {"": ["docs/findings/[!A-Z]*"]},
     "examples/README": {"": ["examples/*/README"]},
 }
+ENTRIES = {"docs/index": "Overview <self>", "README": "README </README>"}  # where it is not the page with its own title
 
 project = html_title = "Kafka and Spark chaos tests"
 root_doc = "docs/index"
@@ -54,24 +56,22 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
 html_copy_source = False
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False
 html_use_index = False
 html_theme_options = {"source_repository": SOURCE, "source_branch": "main", "source_directory": ""} if SOURCE else {}
 
 
-def pages_below(page: str, patterns: list[str]) -> list[str]:
+def pages_below(patterns: list[str]) -> list[str]:
     """The pages that there are, in the order of the patterns."""
-    found = [sorted(path for path in ROOT.glob(f"{pattern}.md")) for pattern in patterns]
-    names = [path.relative_to(ROOT).with_suffix("").as_posix() for paths in found for path in paths]
-    return [name for name in names if name != page]
+    found = [path for pattern in patterns for path in sorted(ROOT.glob(f"{pattern}.md"))]
+    return [path.relative_to(ROOT).with_suffix("").as_posix() for path in found]
 
 
 def add_contents(_: Sphinx, page: str, source: list[str]) -> None:
     """Put the table of contents at the end of a page; that of the first page is shown at the side only."""
     for caption, patterns in CONTENTS.get(page, {}).items():
         options = [":hidden:", f":caption: {caption}"] if caption else [":maxdepth: 1"]
-        first = ["Overview <self>"] if caption == "Start" else []
-        entries = [*first, *(f"/{name}" for name in pages_below(page, patterns))]
+        entries = [ENTRIES.get(name, f"/{name}") for name in pages_below(patterns)]
         source[0] += "\n".join(["\n\n```{toctree}", *options, "", *entries, "```\n"])
 
 
@@ -93,8 +93,16 @@ def lead_to_source(app: Sphinx, document: nodes.document) -> None:
             node.replace_self(node.children)
 
 
+def keep_whole(_: Sphinx, document: nodes.document) -> None:
+    """Mark what is short enough not to be broken at the end of a line."""
+    for node in document.findall(nodes.literal):
+        if len(node.astext()) <= SHORT:
+            node["classes"].append("whole")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect both."""
+    """Connect them."""
     app.connect("source-read", add_contents)
     app.connect("doctree-read", lead_to_source, priority=1)  # before files to be downloaded are collected
+    app.connect("doctree-read", keep_whole)
     return {"parallel_read_safe": True}
