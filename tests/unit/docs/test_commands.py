@@ -141,7 +141,7 @@ def test_a_tag_of_a_page_is_one_of_the_scenarios(pytestconfig: pytest.Config) ->
         "pytest -m chaos --chaos-runtime docker",
         "pytest -m chaos --chaos-runtimes containers",
         'pytest -m "chaos and"',
-        ".venv/bin/pytest -m chaos examples/oders/scenarios.yaml",
+        ".venv/bin/pytest -m chaos examples/order/scenarios.yaml",
         "make chaos-container",
         "chaos audit follow --bootstrap HOST:PORT \\\n    --from then --until 8h",
         "chaos audit topics [--group G] [--model-of identity]",
