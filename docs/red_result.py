@@ -6,6 +6,7 @@ python3 docs/red_result.py RUN docs/red-result.svg
 import re
 import sys
 import textwrap
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +17,11 @@ from chaos.report.model import FILE, Report
 
 WIDTH = 112
 LEFT_OUT = re.compile(r"^(scenario |Judge again|Run directory|  inversions?:|Broken: ordering|  … and \d+ more; findings)")
-STYLES = {r"^INVALID.*": "bold red", r"^Broken: .*": "bold", r"\bduplicate:|\bcause: \w+": "bold yellow", r"\[.*?\]": "cyan", r"^Faults:|^Replay:": "bold"}
+STYLES = {
+    r"^INVALID.*": "bold red",
+    r"^(Broken: .*|Faults:|Replay:)": "bold",
+    r"\bduplicate:|\bcause: \w+": "bold yellow",
+}
 
 
 def shortened(text: str) -> list[str]:
@@ -30,7 +35,7 @@ def main() -> None:
     """Read the report, and write the picture."""
     run, picture = map(Path, sys.argv[1:])
     report = Report.model_validate_json((run / FILE).read_text(encoding="utf-8"))
-    console = Console(record=True, width=WIDTH, file=Path("/dev/null").open("w", encoding="utf-8"))
+    console = Console(record=True, width=WIDTH, file=StringIO())
     console.print(Text("$ pytest -m chaos scenarios.yaml", style="bold green"))
     for line in shortened(explain(report)):
         indent = " " * (len(line) - len(line.lstrip()))
