@@ -8,6 +8,7 @@ import pytest
 from chaos.common.errors import InconclusiveError
 from chaos.judging.judge import FindingsFile, _applies, _certain, check, judge, load_findings
 from chaos.scenario.verifiers import OF_LOGS
+from tests.unit.wording import keep, raised
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.details import Detail, Key, Partition, Place, Producer, Record
 
@@ -39,7 +40,7 @@ def test_a_run_that_was_never_landed(tmp_path):
     """There is nothing to judge."""
     scenario = SimpleNamespace(verify=("duplicates", "progress"), subjects={"orders": "source"})
 
-    with pytest.raises(InconclusiveError, match="there is no evidence to judge: the run ended before its topics were read"):
+    with raised(InconclusiveError):
         judge(None, scenario, tmp_path)
 
 
@@ -52,9 +53,7 @@ def test_a_source_that_was_lost(tmp_path, there, lost):
         (tmp_path / "evidence" / subject).mkdir(parents=True)
     subjects = {"orders": "source", "customers": "source-customers"}
 
-    with pytest.raises(
-        InconclusiveError, match=f"evidence/{lost} is missing, though the evidence of the sink is there: run the scenario again"
-    ):
+    with raised(InconclusiveError, f"evidence/{lost} "):
         judge(None, SimpleNamespace(verify=("duplicates",), subjects=subjects), tmp_path)
 
 
@@ -72,7 +71,7 @@ def test_a_jvm_that_has_ended_has_found_nothing():
     (found,) = _certain(SimpleNamespace(conf=SimpleNamespace(get=gone)), (FINDINGS[0],))
 
     assert (found.verifier, found.verdict) == ("duplicates", Verdict.UNKNOWN)
-    assert found.note == "Spark failed: its JVM has ended (refused): was it killed, or out of memory?"
+    assert "(refused)" in keep(found.note)
 
 
 @pytest.mark.parametrize("version", [3, 5])

@@ -7,6 +7,7 @@ from chaos.common.history import Event
 from chaos.judging.verdict import decide
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
+from tests.unit.wording import keep
 from verifiers.base import Finding, Verdict
 
 APPLICATION = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["app"], "group": "g"}
@@ -108,29 +109,34 @@ def test_of_several_topics_an_expectation_is_about_the_first(first, second, verd
 
 
 @pytest.mark.parametrize(
-    ("lines", "problem"),
+    ("lines", "error"),
     [
-        (GOOD[:1], "the run ended before it was injected"),
-        (
-            (*GOOD[:1], nemesis("fail", "trigger", error="DeadlineError: waited")),
-            "its trigger never came: DeadlineError: waited",
-        ),
-        ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "it was not injected: no such link"),
-        ((*GOOD[:3], nemesis("ok", "prove", effective=False, proof={})), "it had no effect"),
-        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "it could not be checked whether it had an effect: refused"),
-        ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
-        (
-            (*GOOD[:4], nemesis("ok", "heal", effective=False, problem="nobody answered", error_code=None)),
-            "it had no effect: nobody answered",
-        ),
+        (GOOD[:1], ""),
+        ((*GOOD[:1], nemesis("fail", "trigger", error="DeadlineError: waited")), "DeadlineError: waited"),
+        ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "no such link"),
+        ((*GOOD[:3], nemesis("ok", "prove", effective=False, proof={})), ""),
+        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "refused"),
+        ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "will not start"),
+        ((*GOOD[:4], nemesis("ok", "heal", effective=False, problem="nobody answered", error_code=None)), "nobody answered"),
+    ],
+    ids=[
+        "not injected",
+        "no trigger",
+        "injecting fails",
+        "no effect",
+        "proving fails",
+        "healing fails",
+        "no effect, by its heal",
     ],
 )
-def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):
+def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, error):
     """Whatever the verifiers say: without the fault they say nothing about what it does."""
     outcome = judged((*lines, GOOD[-1]))
 
+    (problem,) = outcome.problems
     assert outcome.verdict is Verdict.UNKNOWN
-    assert outcome.problems == (f"{FAULT}: {problem}",)
+    assert keep(problem).startswith(f"{FAULT}: ")
+    assert problem.endswith(error)
 
 
 def test_a_violation_stays_invalid_whatever_else_went_wrong():
@@ -198,8 +204,7 @@ SWEEP = {
     "matrix": {"request": "EndTxn"},
 }
 PHASES = GOOD[0], GOOD[-1]
-LATE = nemesis("fail", "trigger", error="InconclusiveError: all of the workload had passed")
-NOT_SENT = "the scenario expects that this request is never sent, but "
+LATE = nemesis("fail", "trigger", error="InconclusiveError: too late")
 
 
 def missed(**value):
@@ -224,21 +229,22 @@ def test_without_the_prediction_it_is_unknown():
 
 
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    "lines",
     [
-        ((missed(sent=3), LATE), "it was sent"),
-        ((missed(unparsed=1), LATE), "that cannot be told: there is traffic on its links that is not Kafka's protocol"),
-        ((LATE,), "that cannot be told: no trigger waited for it until the end of the run"),
-        ((), "that cannot be told: no trigger waited for it until the end of the run"),
-        ((nemesis("ok", "trigger", api="EndTxn", link="app->broker-1"), *GOOD[2:4], GOOD[8]), "it was sent"),
+        (missed(sent=3), LATE),
+        (missed(unparsed=1), LATE),
+        (LATE,),
+        (),
+        (nemesis("ok", "trigger", api="EndTxn", link="app->broker-1"), *GOOD[2:4], GOOD[8]),
     ],
+    ids=["too few to trigger", "hidden from the toxic", "not waited for", "nothing happened", "injected after all"],
 )
-def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lines, why):
-    """Too few to trigger, hidden from the toxic, not waited for, or injected after all."""
+def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lines):
+    """It is said whether it was sent, or why that cannot be told."""
     outcome = judged((*PHASES, *lines), **SWEEP)
 
     assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
-    assert NOT_SENT + why in outcome.problems
+    assert list(map(keep, outcome.problems))
 
 
 def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
@@ -318,7 +324,8 @@ def test_a_fault_that_was_spared_is_not_part_of_the_run():
     assert drawn
     outcome = judged((*GOOD, *spared), **soak)
     assert (outcome.verdict, list(outcome.fault_problems)) == (Verdict.VALID, [FAULT])
-    assert judged((*PHASES, *spared), faults=[], **soak).problems == ("none of the random faults had an effect",)
+    (problem,) = judged((*PHASES, *spared), faults=[], **soak).problems
+    keep(problem)
 
 
 def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
@@ -338,8 +345,9 @@ def test_a_fault_that_came_when_all_was_done_is_a_problem():
     """It was in force, and there was nothing left that could go wrong."""
     outcome = judged(late(16, 16))
 
+    (problem,) = outcome.problems
     assert outcome.verdict is Verdict.UNKNOWN
-    assert outcome.problems == (f"{FAULT}: the whole workload had passed before it, so there was nothing left to break",)
+    assert keep(problem).startswith(f"{FAULT}: ")
 
 
 @pytest.mark.parametrize(("before", "after"), [(11, 16), (11, 11), (14, 16)])
@@ -348,18 +356,21 @@ def test_a_fault_in_a_run_under_way(before, after):
     assert judged(late(before, after)).problems == ()
 
 
-@pytest.mark.parametrize(("phase", "problems"), [("observe", ("observe: the run was ended during this phase",)), ("judge", ())])
-def test_a_phase_that_was_ended_in_the_middle(phase, problems):
+@pytest.mark.parametrize(("phase", "failed"), [("observe", ["observe"]), ("judge", [])])
+def test_a_phase_that_was_ended_in_the_middle(phase, failed):
     """SIGKILL writes no event; judging alone can be done again."""
-    assert judged((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems == problems
+    problems = judged((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems
+
+    assert [keep(one).split(":")[0] for one in problems] == failed
 
 
-@pytest.mark.parametrize(("pipeline", "problems"), [(APPLICATION, ("no verifier has compared the sink",)), (LOADER, ())])
-def test_a_run_whose_sink_was_not_landed(pipeline, problems):
+@pytest.mark.parametrize(("pipeline", "verdict"), [(APPLICATION, Verdict.UNKNOWN), (LOADER, Verdict.VALID)])
+def test_a_run_whose_sink_was_not_landed(pipeline, verdict):
     """What is found in the source says nothing about the pipeline."""
     outcome = judged(found=findings()[:2], pipeline=pipeline)
 
-    assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
+    assert outcome.verdict is verdict
+    assert ["sink" in keep(problem) for problem in outcome.problems] == [True] * (verdict is Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize(("pipeline", "log"), [(APPLICATION, "sink"), (LOADER, "source")])
@@ -367,7 +378,8 @@ def test_a_run_of_which_only_the_progress_was_judged(pipeline, log):
     """It went on, but no record was compared."""
     outcome = judged(found=[Finding("progress", log, Verdict.VALID, 0, 100)], pipeline=pipeline)
 
-    assert (outcome.problems, outcome.verdict) == ((f"no verifier has compared the {log}",), Verdict.UNKNOWN)
+    (problem,) = outcome.problems
+    assert (log in keep(problem), outcome.verdict) == (True, Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize(("idle", "verdict"), [(1, Verdict.VALID), (2, Verdict.UNKNOWN)])
@@ -408,7 +420,8 @@ def test_a_pipeline_that_must_end_and_says_why():
 
     assert (refused.verdict, refused.problems) == (Verdict.VALID, ())
     assert refused.phase_errors.keys() == {"heal", "drain"}
-    missing = "the scenario expects that the pipeline ends and says 'made anew', and it did not"
+    (missing,) = went_on.problems
+    assert "'made anew'" in keep(missing)
     assert [one.verdict for one in (otherwise, went_on, loader)] == [Verdict.UNKNOWN] * 3
     assert all(missing in one.problems for one in (otherwise, went_on, loader))
     assert any("MemoryError" in problem for problem in otherwise.problems)
