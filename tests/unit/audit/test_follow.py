@@ -240,7 +240,7 @@ def test_a_duplicate_from_before_the_window_is_unexpected():
 
     assert wrong(follow) == {"answered": 1200, "duplicates": 3, "unexpected": 1}
     told = {one.anomaly: one.detail for one in follow.examples}
-    assert told["unexpected"] == "no record demands it, and it is none of the last 1000 answered"
+    assert " 1000 " in keep(told["unexpected"])
 
 
 def test_memory_is_that_of_the_window():
@@ -283,9 +283,9 @@ def test_records_that_retention_removed():
 
     assert (follow.counts.skipped_sink, verdicts(follow)["gaps"]) == (47, "UNKNOWN")
     notes = {one.verifier: one.note for one in report.findings(moment(follow))}
-    assert "; 47 offsets of partition 0 of squares were removed: the answer to what is called a gap" in str(notes["gaps"])
-    assert "; 39 offsets of partition 0 of orders were removed: a row that is called unexpected may" in str(notes["values"])
-    assert notes["duplicates"] == "not all of the logs was read"
+    assert "47 offsets of partition 0 of squares were removed" in keep(str(notes["gaps"]))
+    assert "39 offsets of partition 0 of orders were removed" in keep(str(notes["values"]))
+    assert "removed" not in keep(str(notes["duplicates"]))
 
 
 def test_logs_that_begin_above_0():
@@ -433,12 +433,10 @@ def test_the_findings():
         "values": ("INVALID", 2),
     }
     (gap,) = found["gaps"].examples
-    assert (gap.id, gap.words) == ("k1", "its record is at partition 1 offset 1 of orders, and was read 60 s before")
+    assert (gap.id, "partition 1 offset 1 of orders" in keep(gap.words)) == ("k1", True)
     (duplicate,) = found["duplicates"].examples
-    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.words) == (
-        *("k0", 1, 1),
-        "in squares: a row like it was there before",
-    )
+    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.topic) == ("k0", 1, 1, "squares")
+    keep(duplicate.words)
     assert [(one.anomaly, one.offset) for one in found["values"].examples] == [("unexpected", 2), ("wrong value", 3)]
 
 
@@ -473,9 +471,9 @@ def test_the_news():
     rows = [f"0:{number} k{number}=1" for number in range(9)]
     read(follow, rows, [*rows, "0:9 k4=1", "0:10 k5=1", "0:11 k6=1"])
 
-    told = list(report.news(moment(follow), before, follow.news))
+    (told,) = report.news(moment(follow), before, follow.news)
 
-    assert told == ["duplicate: id k4, partition 0 offset 9 of squares, a row like it was there before (and 2 more)"]
+    assert keep(told).startswith("duplicate: id k4, partition 0 offset 9 of squares, ")
 
 
 # OpenMetrics ---------------------------------------------------------------------------------------------------------------
@@ -660,7 +658,7 @@ def test_what_is_pending_is_unknown():
     assert (duplicates.verdict, gaps.verdict, values.verdict) == (Verdict.VALID, Verdict.UNKNOWN, Verdict.VALID)
     assert (gaps.count, gaps.checked) == (0, 1)
     assert gaps.counts == {"overdue": 0, "overtaken": 0, "pending": 1, "answered late": 0}
-    assert gaps.note == "1 records have no row yet, and were not compared: they are not overdue after 60 s"
+    assert "60 s" in keep(str(gaps.note))
 
     read(follow, sink=["0:1 b=1"])
 
