@@ -90,7 +90,7 @@ AUDIT = [
     (f"{LANDED} --spark-master spark://h", 2, "spark://HOST:PORT is needed"),
     (f"{LANDED} --spark-master spark://h:99999", 2, "spark://HOST:PORT is needed"),
     (f"{LANDED} --spark-master spark://127.0.0.1:1", 3, "does not answer within 10 s"),
-    (f"{LANDED} --json good", 2, "is a folder; a file is needed"),
+    (f"{LANDED} --json good", 2, "--json good: is a folder"),
     (f"{LANDED} --json nowhere/r.json", 2, "its folder is not there"),
     (f"{LANDED} --json empty.sql/r.json", 2, "its folder is not there"),
     (f"{LANDED} --json ''", 2, "is a folder"),
@@ -154,10 +154,10 @@ WITHOUT_SPARK = [
     (f"{FOLLOW} --from later", 2, "must be beginning or now"),
     (f"{FOLLOW} --metrics 0.0.0.0:1", 2, "an address of loopback"),
     (f"{FOLLOW} --metrics 127.0.0.1:99999", 2, "an address of loopback"),
-    (f"{FOLLOW} --metrics-file good", 2, "is a folder; a file is needed"),
+    (f"{FOLLOW} --metrics-file good", 2, "--metrics-file good: is a folder"),
     (f"{FOLLOW} --state nowhere/s", 2, "its folder is not there"),
-    (f"{FOLLOW} --state /dev/null", 2, "is a device; a file is needed"),
-    (f"{FOLLOW} --state fifo", 2, "is a pipe or a socket; a file is needed"),
+    (f"{FOLLOW} --state /dev/null", 2, "--state /dev/null: is a device"),
+    (f"{FOLLOW} --state fifo", 2, "--state fifo: is a pipe"),
 ]
 OTHERS = [
     ("nosuchcommand", 2, "No such command 'nosuchcommand'"),

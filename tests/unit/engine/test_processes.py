@@ -259,7 +259,7 @@ def test_the_pipeline_must_live_and_the_loader_may_end(history, tmp_path):
     with raised(InconclusiveError, "the pipeline ended with 1 ", "logs/pipeline.log"):
         processes.check()
 
-    (tmp_path / "logs" / "pipeline.log").write_text("{}\nTraceback (most recent call last):\nKafkaError: FATAL\n \n")
+    (tmp_path / "logs" / "pipeline.log").write_text("{}\nstarted\nKafkaError: FATAL\n \n")
     with raised(InconclusiveError, "logs/pipeline.log: KafkaError: FATAL"):
         processes.check()
 

