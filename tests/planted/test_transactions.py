@@ -371,10 +371,10 @@ def test_rows_of_others_in_the_same_sink_are_unknown_unless_it_is_said_that_othe
     unknown = Transactions().check(one.cluster.logs())
     shared = Transactions(shared=frozenset({sink})).check(one.cluster.logs())
 
-    strange = f"{sink} has 2 rows in no transaction and 1 transactions of other producers, which moved no position"
-    assert (unknown.verdict, unknown.count) == (Verdict.UNKNOWN, 0)
-    assert strange in unknown.note
-    assert (shared.verdict, shared.note) == (Verdict.VALID, f"{strange}: others write there, too")
+    assert (unknown.verdict, unknown.count, shared.verdict) == (Verdict.UNKNOWN, 0, Verdict.VALID)
+    for finding in (unknown, shared):
+        assert f"{sink} has 2 rows " in finding.note
+        assert " 1 transactions of other producers" in finding.note
 
 
 def test_where_nobody_else_may_write_others_have_output_without_positions():
@@ -480,5 +480,5 @@ def test_other_columns_are_refused(spark, tmp_path):
 
     with pytest.raises(logs.LogsError, match=r"batches: needed are records int32 \(found: int64\); select and cast"):
         Logs.of_frames(frames | {"batches": frames["batches"].withColumn("records", frames["batches"]["records"].cast("long"))})
-    with pytest.raises(logs.LogsError, match=r"nowhere/extents is not a Parquet folder \(FileNotFoundError\)"):
+    with pytest.raises(logs.LogsError, match=r"nowhere/extents .*\(FileNotFoundError\)"):
         logs.load(tmp_path / "nowhere")

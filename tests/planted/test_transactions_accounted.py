@@ -140,7 +140,7 @@ def test_rows_outside_of_transactions_are_found_where_nobody_else_writes_and_are
         assert places(alone) == [("output outside", log[1], first)], (seed, alone)
         assert f"5 rows up to offset {first + 4} are in no transaction" in alone.examples[0].words
         assert (unknown.verdict, unknown.count) == (Verdict.UNKNOWN, 0)
-        assert f"{log[0]} has 5 rows in no transaction: whether they are the application's own is not known" in unknown.note
+        assert f"{log[0]} has 5 rows " in unknown.note
         timer = judged(one, Transactions(alone=frozenset({log[0]}), timers=True))
         assert (timer.verdict, timer.count) == (Verdict.UNKNOWN, 0)
 
@@ -219,7 +219,7 @@ def test_transactions_of_a_producer_that_no_coordinator_tells_of():
         for asked in (Transactions(), Transactions(alone=frozenset({log[0]}))):
             finding = judged(one, asked)
             assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0), (seed, finding)
-            assert f"{log[0]} has 1 transactions of which no coordinator tells any more" in finding.note
+            assert f"{log[0]} has 1 transactions " in finding.note
 
 
 @pytest.mark.parametrize("plant", [histories.without_positions, histories.torn], ids=lambda plant: plant.__name__)
@@ -235,7 +235,7 @@ def test_a_sink_that_is_gone_is_unknown(plant):
 
         assert finding.verdict >= Verdict.UNKNOWN, (seed, finding)
         assert f"of {app.sinks[0][0]}" in finding.note
-        assert "could not be read: it was deleted, or this login may not describe it" in finding.note
+        assert "could not be read" in finding.note
 
 
 def test_a_run_does_not_miss_the_topics_of_an_earlier_one():
@@ -368,10 +368,7 @@ def test_after_a_removal_it_is_not_known_whether_the_topic_was_made_anew():
         finding = judged(one)
 
         assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0), (seed, finding)
-        assert (
-            "1 positions follow one that was removed (the group was deleted or expired, or the topic was made anew)"
-            in finding.note
-        )
+        assert "1 positions follow one that was removed" in finding.note
         assert judged(one, OF_A_RUN).verdict is Verdict.INVALID
 
 
@@ -428,7 +425,7 @@ def test_a_first_transaction_with_too_few_rows_is_asked_for_them():
         of_a_run = judged(one, replace(OF_A_RUN, rows_per_record=ONE_EACH))
 
         assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0), (seed, finding)
-        assert "1 transactions moved first positions, and they have too few rows" in finding.note
+        assert "1 transactions moved first positions" in finding.note
         assert kinds(of_a_run) == {"deficit"}
 
 
@@ -462,7 +459,7 @@ def test_a_position_behind_the_end_of_its_topic_is_of_another_topic():
     finding = judged(one)
 
     assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0), finding
-    assert "1 positions follow one that lies behind the end of its topic" in finding.note
+    assert "1 positions follow one that lies behind" in finding.note
 
 
 # where readers began, by clocks that the program does not set -------------------------------------------------------
@@ -568,14 +565,15 @@ def test_what_is_in_flight_when_a_run_is_over_is_unknown():
 
 
 @pytest.mark.parametrize("name", ["extents", "batches", "positions", "states"])
-def test_logs_that_were_landed_twice_are_refused(name, tmp_path):
+def test_logs_that_were_landed_twice_are_refused(name, tmp_path, snapshot):
     one, _ = begun(6)
     found = one.cluster.logs()
     twice = logs.pa.concat_tables([getattr(found, name)] * 2)
     logs.write(tmp_path, replace(found, **{name: twice}))
 
-    with pytest.raises(LogsError, match=rf"{name} has rows with the same .* twice: it was landed twice: land the logs again"):
+    with pytest.raises(LogsError, match=rf": {name} ") as caught:
         logs.load(tmp_path)
+    assert str(caught.value).replace(str(tmp_path), "<folder>") == snapshot
 
 
 def test_logs_with_missing_batches_are_refused(tmp_path):
@@ -587,26 +585,28 @@ def test_logs_with_missing_batches_are_refused(tmp_path):
         left = logs.pa.concat_tables([found.batches.slice(0, gone), found.batches.slice(gone + 1)])
         logs.write(tmp_path / str(seed), replace(found, batches=left))
 
-        with pytest.raises(LogsError, match=r"batches has none at offset|where no batch is"):
+        with pytest.raises(LogsError, match=r": batches has none at |: positions has one at "):
             logs.load(tmp_path / str(seed))
 
 
-def test_logs_without_rows_are_refused(tmp_path):
+def test_logs_without_rows_are_refused(tmp_path, snapshot):
     found = history(1).cluster.logs()
     logs.write(tmp_path, replace(found, extents=found.extents.slice(0, 0)))
 
-    with pytest.raises(LogsError, match=rf"extents has no partition of {STATES}: nothing was landed, or rows are missing"):
+    with pytest.raises(LogsError, match=rf": extents .*{STATES}") as caught:
         logs.load(tmp_path)
+    assert str(caught.value).replace(str(tmp_path), "<folder>") == snapshot
 
 
-def test_a_log_whose_extent_is_missing_is_refused(tmp_path):
+def test_a_log_whose_extent_is_missing_is_refused(tmp_path, snapshot):
     one, _ = begun(2)
     found = one.cluster.logs()
     rows = [row for row in found.rows("extents") if row.topic != OFFSETS]
     logs.write(tmp_path, replace(found, extents=logs.table("extents", rows)))
 
-    with pytest.raises(LogsError, match=rf"extents has no row of partition 0 of {OFFSETS}, and other tables have"):
+    with pytest.raises(LogsError, match=rf": extents .*{OFFSETS}") as caught:
         logs.load(tmp_path)
+    assert str(caught.value).replace(str(tmp_path), "<folder>") == snapshot
 
 
 def test_positions_that_are_missing_are_unknown(tmp_path):

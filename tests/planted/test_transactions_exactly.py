@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from unittest.mock import ANY
 
 import pytest
 
@@ -403,13 +404,12 @@ def test_numbers_tell_only_where_nothing_was_removed(states_begin, begin, of_the
     assert some[0].pieces[SINK].at_ms == of_the_first
 
 
-def test_what_cannot_be_matched_is_told_and_not_judged():
+def test_what_cannot_be_matched_is_told_and_not_judged(snapshot):
     some, log = own(10, 20), Content(Extent(*SINK, 0, 99, 99), ended=[piece(at) for at in (5, 6, 7)])
 
     (doubt,) = together._own({SINK: log}, some)
 
-    many = "producer 7 has 3 markers there for 2 transactions"
-    assert doubt == f"partition 0 of totals: {many}, and it cannot be told which is whose"
+    assert doubt == snapshot
     assert [(one.pieces, one.cut) for one in some] == [({}, {SINK})] * 2
 
 
@@ -461,7 +461,8 @@ def test_where_coordinators_have_forgotten_it_is_not_known_whether_a_stranger_ha
     finding = Transactions().check(one.cluster.logs())
 
     assert [(example.anomaly, example.offset) for example in finding.examples] == [("hanging", known)]
-    assert f"1 open transactions are of producers that {STATES} does not tell of" in finding.note
+    assert "1 open transactions " in finding.note
+    assert STATES in finding.note
 
 
 def test_a_topic_that_was_made_anew_has_lost_its_markers():
@@ -472,9 +473,9 @@ def test_a_topic_that_was_made_anew_has_lost_its_markers():
 
     finding = Transactions().check(one.cluster.logs())
 
-    expected = f"was completed and has no marker in partition {sink[1]} of {sink[0]}: was that topic made anew?"
     assert finding.verdict is Verdict.UNKNOWN
-    assert f"transaction 1 of 'app-0' {expected}" in finding.note
+    assert "transaction 1 of 'app-0' " in finding.note
+    assert f"partition {sink[1]} of {sink[0]}" in finding.note
 
 
 def test_what_is_counted_beside():
@@ -502,11 +503,6 @@ def test_positions_of_another_group_are_positions():
 # what is said ----------------------------------------------------------------------------------------------------------------
 
 NONE = dict.fromkeys((*ANOMALIES, "aborted", "in flight", "removed"), 0)
-SECOND_OF_APP = "transaction 2 of 'app', producer 7 epoch 0, decided 11:06:40"
-NO_POSITION = "rows were committed, and no position was sent; rows"
-GROUP = "group 'a', offset 2 of partition 0 of __consumer_offsets"
-IF_A_TIMER = "if a timer wrote these rows, say that there is one: --timers, or timers: true in a scenario"
-NOT_ITS = "are open, and no transaction of its coordinator has this partition"
 
 
 class Lowest(Random):
@@ -542,126 +538,39 @@ def checked(one: History, asked: Transactions | None = None) -> Finding:
 @pytest.mark.parametrize(
     ("plant", "transactions", "example"),
     [
-        (
-            histories.without_positions,
-            2,
-            Example(
-                "output without positions",
-                0,
-                13,
-                None,
-                13,
-                f"{SECOND_OF_APP}.012Z: 1 {NO_POSITION} [13, 13] of partition 0 of totals",
-            ),
-        ),
+        (histories.without_positions, 2, Example("output without positions", 0, 13, None, 13, ANY, topic="totals")),
         (
             histories.without_positions_though_added,
             2,
-            Example(
-                "output without positions",
-                0,
-                13,
-                None,
-                14,
-                f"{SECOND_OF_APP}.013Z: 2 {NO_POSITION} [13, 14] of partition 0 of totals",
-            ),
+            Example("output without positions", 0, 13, None, 14, ANY, topic="totals"),
         ),
-        (
-            histories.step_back,
-            2,
-            Example(
-                "step back",
-                0,
-                11,
-                None,
-                13,
-                f"the position 11 was committed after 12: the records between are read again ({GROUP}; {SECOND_OF_APP}.014Z)",
-            ),
-        ),
-        (
-            histories.standing_still,
-            2,
-            Example(
-                "standing still",
-                0,
-                13,
-                None,
-                15,
-                f"{SECOND_OF_APP}.014Z: 3 rows were committed, and no position moved: orders-0 12 to 12; "
-                "rows [13, 15] of partition 0 of totals",
-            ),
-        ),
-        (
-            histories.torn,
-            2,
-            Example(
-                "torn",
-                0,
-                13,
-                None,
-                15,
-                f"{SECOND_OF_APP}.014Z: ABORT at offset 14, and its coordinator decided COMMIT; rows [13, 13]",
-            ),
-        ),
-        (histories.hanging, 1, Example("hanging", 0, 13, None, 10, f"producer 7 epoch 0: rows [13, 14] {NOT_ITS}")),
-        (histories.never_marked, 1, Example("hanging", 0, 13, None, 11, f"producer 7 epoch 0: rows [13, 13] {NOT_ITS}")),
-        (
-            histories.moved_outside,
-            1,
-            Example(
-                "moved outside",
-                0,
-                12,
-                None,
-                10,
-                f"the position 13 was committed after 12: the records between are in no transaction ({GROUP})",
-            ),
-        ),
-        (
-            histories.set_back_outside,
-            1,
-            Example(
-                "set back outside",
-                0,
-                11,
-                None,
-                10,
-                f"the position 11 was committed after 12: the records between are read again ({GROUP})",
-            ),
-        ),
-        (
-            histories.overtaken,
-            3,
-            Example(
-                "overtaken",
-                0,
-                13,
-                None,
-                13,
-                "the position 13 was sent before 13, was committed after it with 1 rows, and took no effect "
-                f"({GROUP}; {SECOND_OF_APP}.022Z)",
-            ),
-        ),
-        (
-            histories.deficit,
-            2,
-            Example("deficit", 1, 0, None, 15, f"{SECOND_OF_APP}.014Z: 3 rows of 4 records, 1 too few; orders-0 12 to 16"),
-        ),
+        (histories.step_back, 2, Example("step back", 0, 11, None, 13, ANY, topic="orders")),
+        (histories.standing_still, 2, Example("standing still", 0, 13, None, 15, ANY, topic="totals")),
+        (histories.torn, 2, Example("torn", 0, 13, None, 15, ANY, topic="totals")),
+        (histories.hanging, 1, Example("hanging", 0, 13, None, 10, ANY, topic="totals")),
+        (histories.never_marked, 1, Example("hanging", 0, 13, None, 11, ANY, topic="totals")),
+        (histories.moved_outside, 1, Example("moved outside", 0, 12, None, 10, ANY, topic="orders")),
+        (histories.set_back_outside, 1, Example("set back outside", 0, 11, None, 10, ANY, topic="orders")),
+        (histories.overtaken, 3, Example("overtaken", 0, 13, None, 13, ANY, topic="orders")),
+        (histories.deficit, 2, Example("deficit", 1, 0, None, 15, ANY, topic="totals")),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_each_is_told_in_words(plant, transactions, example):
+def test_each_is_told_in_words(plant, transactions, example, snapshot):
+    """Where a timer may have written the rows, the note says so."""
     one, app = plain()
     plant(one, app)
 
-    topic = "orders" if example.words.startswith("the position") else "totals"
-    expected = replace(example, timestamp_ms=histories.BEGAN_MS + example.timestamp_ms, topic=topic)
+    found = checked(one)
+
+    expected = replace(example, timestamp_ms=histories.BEGAN_MS + example.timestamp_ms)
     counts = NONE | {example.anomaly: 1}
-    note = IF_A_TIMER if example.anomaly in {"output without positions", "standing still"} else ""
-    assert checked(one) == Finding("transactions", "sink", Verdict.INVALID, 1, transactions, counts, (expected,), note)
+    assert found == Finding("transactions", "sink", Verdict.INVALID, 1, transactions, counts, (expected,), ANY)
+    assert ("timer" in found.note) is (example.anomaly in {"output without positions", "standing still"})
+    assert [found.examples[0].words, found.note] == snapshot
 
 
-def test_of_a_torn_one_that_wrote_nothing_there_the_marker_is_the_place():
+def test_of_a_torn_one_that_wrote_nothing_there_the_marker_is_the_place(snapshot):
     one, app = plain()
     one.warm(app)
     app.write(SINK, 1)
@@ -672,7 +581,7 @@ def test_of_a_torn_one_that_wrote_nothing_there_the_marker_is_the_place():
     (found,) = checked(one).examples
 
     assert (found.anomaly, found.partition, found.offset) == ("torn", 1, 0)
-    assert found.words.endswith(": ABORT at offset 0, and its coordinator decided COMMIT; rows none")
+    assert found.words == snapshot
 
 
 def test_times_are_those_of_utc(monkeypatch):
@@ -702,22 +611,18 @@ def moved_two(rows: int, of_the_other: tuple[int, int] | None, at: int) -> Histo
 
 
 @pytest.mark.parametrize(
-    ("of_the_other", "at", "said"),
-    [
-        ((3, 5), 6, "5 rows of 3 records, 2 too many; orders-0 None to 2, orders-1 5 to 6"),
-        ((3, 5), 5, "5 rows of 2 records, 3 too many; orders-0 None to 2, orders-1 5 to 5"),
-        (None, 0, "5 rows of 2 records, 3 too many; orders-0 None to 2, orders-1 None to 0"),
-    ],
+    ("of_the_other", "at", "records"), [((3, 5), 6, 3), ((3, 5), 5, 2), (None, 0, 2)], ids=["moved", "stays", "at first"]
 )
-def test_records_of_several_positions_are_added_up(of_the_other, at, said):
+def test_records_of_several_positions_are_added_up(of_the_other, at, records, snapshot):
     """Also where one of them stays where it is."""
     finding = checked(moved_two(5, of_the_other, at))
 
     assert [one.anomaly for one in finding.examples] == ["surplus"]
-    assert finding.examples[0].words.endswith(f": {said}")
+    assert f": 5 rows of {records} records" in finding.examples[0].words
+    assert finding.examples[0].words == snapshot
 
 
-def test_all_positions_and_all_rows_are_named():
+def test_all_positions_and_all_rows_are_named(snapshot):
     one = moved_two(5, (3, 5), 6)
     app = one.apps[0]
     app.write(("totals", 0), 1)
@@ -728,8 +633,7 @@ def test_all_positions_and_all_rows_are_named():
 
     (found,) = checked(one, Transactions()).examples
 
-    still = "3 rows were committed, and no position moved: orders-0 2 to 2, orders-1 6 to 6"
-    assert found.words.endswith(f": {still}; rows [9, 9] of partition 0 of totals, [5, 6] of partition 1 of totals")
+    assert found.words == snapshot
 
 
 def test_examples_are_in_the_order_of_their_places():
@@ -742,7 +646,7 @@ def test_examples_are_in_the_order_of_their_places():
     assert [(found.partition, found.offset) for found in checked(one, Transactions()).examples] == [(0, 0), (0, 12)]
 
 
-def test_what_was_committed_twice_is_told_in_words():
+def test_what_was_committed_twice_is_told_in_words(snapshot):
     one, app = plain()
     one.warm(app)
     app.write(SINK, 2)
@@ -755,24 +659,21 @@ def test_what_was_committed_twice_is_told_in_words():
 
     found = checked(one, Transactions()).examples
 
-    again = "transaction 3 of 'app', producer 7 epoch 0, decided 11:06:40.025Z"
-    began = "a reader ('reader', generation 3) began at 12 at 11:06:40.013Z, while the first was not committed"
-    why = f"the record was committed by {SECOND_OF_APP}.017Z, and again by {again}: {began}"
     assert list(found) == [
-        Example("committed twice", 0, at, None, histories.BEGAN_MS + 16, why, topic="orders") for at in (12, 13)
+        Example("committed twice", 0, at, None, histories.BEGAN_MS + 16, ANY, topic="orders") for at in (12, 13)
     ]
+    assert [one.words for one in found] == snapshot
 
 
-def test_what_was_skipped_is_told_in_words():
+def test_what_was_skipped_is_told_in_words(snapshot):
     one, app = plain()
     one.warm(app)
     one.cluster.start("a", ("orders", 0), 14)
 
     found = checked(one, Transactions()).examples
 
-    began = "a reader ('reader', generation 3) began at 14 at 11:06:40.011Z"
-    why = f"the record was read by nobody: {began}, and 12 was in force"
-    assert list(found) == [Example("skipped", 0, at, None, histories.BEGAN_MS + 11, why, topic="orders") for at in (12, 13)]
+    assert list(found) == [Example("skipped", 0, at, None, histories.BEGAN_MS + 11, ANY, topic="orders") for at in (12, 13)]
+    assert [one.words for one in found] == snapshot
 
 
 def test_of_a_source_that_was_not_read_every_offset_is_told():
@@ -798,7 +699,7 @@ def test_what_took_no_effect_and_is_of_no_known_transaction_is_not_judged():
     assert not list(verifier._of_step(step(13, 13), judged))
 
 
-def test_a_producer_that_never_sent_a_position():
+def test_a_producer_that_never_sent_a_position(snapshot):
     """In a topic that only the application may write to, though it did not."""
     one, app = plain()
     one.warm(app)
@@ -808,8 +709,8 @@ def test_a_producer_that_never_sent_a_position():
 
     (found,) = checked(one, Transactions(alone=frozenset({"private"}))).examples
 
-    never = "3 rows were committed, and its producer never sent a position; rows [0, 2] of partition 0 of private"
-    assert (found.anomaly, found.words.split(": ", 2)[2]) == ("output without positions", never)
+    assert found.anomaly == "output without positions"
+    assert found.words == snapshot
 
 
 def test_a_group_that_has_no_transactions():
@@ -831,7 +732,7 @@ def test_a_group_that_has_no_transactions():
         ([("alarms", 0), ("totals", 0), ("totals", 1)], "alarms partition 0 and 2 more logs"),
     ],
 )
-def test_what_has_lost_its_begin_is_told(expired, where):
+def test_what_has_lost_its_begin_is_told(expired, where, snapshot):
     """Nothing else is left."""
     one, app = plain()
     for log in [("totals", 0), ("totals", 1), ("alarms", 0)]:
@@ -844,12 +745,12 @@ def test_what_has_lost_its_begin_is_told(expired, where):
 
     finding = checked(one)
 
-    lost = f"1 transactions were not judged: compaction or retention has removed the begin of {where}"
     assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0)
-    assert finding.note == f"no transaction of the group could be judged; {lost}"
+    assert finding.note.endswith(where)
+    assert finding.note == snapshot
 
 
-def test_what_cannot_be_counted_is_told():
+def test_what_cannot_be_counted_is_told(snapshot):
     """With what else there is to say, one after the other."""
     one, app = plain()
     one.warm(app)
@@ -859,13 +760,109 @@ def test_what_cannot_be_counted_is_told():
 
     finding = checked(one, Transactions(RowsPerRecord(1, 1), timers=True))
 
-    why = "what they moved past, or wrote, was removed by retention or compaction, or not read"
-    assert finding.note == (
-        "totals has 2 rows in no transaction: whether they are the application's own is not known; "
-        "--sink says that it alone writes there, --shared-sink that others do; "
-        f"the rows of 1 transactions were not compared with their records: {why}; "
-        "timers: output without positions, positions that stand still, and surplus were not asked for"
-    )
+    assert finding.note == snapshot
+
+
+def rows_of_others(one: History) -> None:
+    """Some are in no transaction, some in one without positions, and some in one that no coordinator tells of."""
+    one.cluster.append(SINK, 2, None)
+    stranger = App(one.cluster, "stranger", 900, "elsewhere", [("other", 0)], [SINK], v2=False)
+    stranger.write(SINK, 3)
+    stranger.end("COMMIT")
+    one.cluster.append(SINK, 2, (901, 0))
+    one.cluster.append(SINK, 1, (901, 0), "COMMIT")
+
+
+def a_sink_that_is_gone(one: History) -> None:
+    for log in [log for log in one.cluster.batches if log[0] == SINK[0]]:
+        del one.cluster.batches[log]
+
+
+def a_sink_without_markers(one: History) -> None:
+    one.apps[0].write(SINK, 2)
+    one.apps[0].end("COMMIT")
+    one.cluster.batches[SINK].clear()
+
+
+def an_open_transaction_of_a_stranger(one: History) -> None:
+    """Coordinators may have forgotten it."""
+    one.cluster.append(SINK, 2, (555, 0))
+    one.cluster.low[STATES, 0] = 1
+
+
+def a_position_that_was_removed(one: History) -> None:
+    one.cluster.send("a", ("orders", 0), None, None)
+    one.apps[0].write(SINK, 3)
+    one.apps[0].move(("orders", 0), 3)
+    one.apps[0].end("COMMIT")
+
+
+def a_position_behind_the_end(one: History) -> None:
+    one.apps[0].write(SINK, 1)
+    for position in (1000, 3):
+        one.apps[0].move(("orders", 0), position)
+        one.apps[0].end("COMMIT")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        rows_of_others,
+        a_sink_that_is_gone,
+        a_sink_without_markers,
+        an_open_transaction_of_a_stranger,
+        a_position_that_was_removed,
+        a_position_behind_the_end,
+    ],
+)
+def test_each_doubt_is_told_in_words(plant, snapshot):
+    """Why nothing is certain, and where."""
+    one, app = plain()
+    one.warm(app)
+    plant(one)
+
+    finding = checked(one, Transactions())
+
+    assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0)
+    assert finding.note == snapshot
+
+
+def test_a_first_transaction_with_too_few_rows_is_told(snapshot):
+    """With how many it has, and of how many records."""
+    one, app = plain()
+    app.write(SINK, 10)
+    app.move(("orders", 0), 100)
+    app.end("COMMIT")
+
+    finding = checked(one)
+
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.note == snapshot
+
+
+def test_a_first_position_that_was_set_from_outside_is_told(snapshot):
+    """With the place where it was set."""
+    one, app = plain()
+    one.cluster.send("a", ("orders", 0), 90, None)
+    app.at["orders", 0] = 90
+    one.go_on(2)
+
+    finding = checked(one, Transactions())
+
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.note == snapshot
+
+
+def test_others_that_may_write_to_a_sink_are_told(snapshot):
+    """What they wrote is no doubt then."""
+    one, app = plain()
+    one.warm(app)
+    one.cluster.append(SINK, 2, None)
+
+    finding = checked(one, Transactions(shared=frozenset({SINK[0]})))
+
+    assert finding.verdict is Verdict.VALID
+    assert finding.note == snapshot
 
 
 def test_of_which_steps_the_records_are_known():
