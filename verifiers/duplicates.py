@@ -33,6 +33,9 @@ from verifiers.findings import decoded, example, first, rule
 
 _LARGEST = 2**63 - 1  # of a long, Spark's longest integer
 _NEAREST = 4  # copies named on either side: an id that is there a million times still makes one line
+RETRY = "producer retry (the timestamps are equal)"
+LANDED_TWICE = "none in the log, the evidence holds this offset twice"
+"""Causes, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,9 @@ def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int, *, in
     if before["partition"] != row["partition"]:
         return Detail("; cause: other partition")
     if before["offset"] == row["offset"]:
-        return Detail("; cause: none in the log, the evidence holds this offset twice")
+        return Detail(f"; cause: {LANDED_TWICE}")
     if None not in (before["timestamp_ms"], row["timestamp_ms"]) and before["timestamp_ms"] == row["timestamp_ms"]:
-        known = "unknown (written at the same time)" if in_table else "producer retry (the timestamps are equal)"
+        known = "unknown (written at the same time)" if in_table else RETRY
         return Detail(f"; cause: {known}")
     neighbours = [row["id"] + step for step in (-partitions, partitions) if (row["partition"], row["id"] + step) in again]
     if neighbours:

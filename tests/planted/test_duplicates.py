@@ -3,10 +3,10 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from tests.planted.log import BEGAN_MS, Batch, Judge, Log, Record, clean
-from verifiers import VERIFIERS
+from verifiers import VERIFIERS, duplicates
 from verifiers.base import Example, Finding, Verdict
 
-RETRY = "; cause: producer retry (the timestamps are equal)"
+RETRY = f"; cause: {duplicates.RETRY}"
 
 
 def test_a_record_written_twice(judge: Judge) -> None:
@@ -207,4 +207,4 @@ def test_one_place_twice(judge: Judge) -> None:
     finding = judge("duplicates", log.plus(log.record(9)))
 
     assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
-    assert finding.examples[0].words == "also at offset 3; cause: none in the log, the evidence holds this offset twice"
+    assert finding.examples[0].words == f"also at offset 3; cause: {duplicates.LANDED_TWICE}"

@@ -20,7 +20,7 @@ from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is
 from tests.planted.test_gaps import *  # noqa: F403
 from tests.planted.test_ordering import *  # noqa: F403
 from tests.planted.test_values import *  # noqa: F403
-from verifiers import VERIFIERS, arrow, findings
+from verifiers import VERIFIERS, arrow, duplicates, findings
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.ordering import Ordering
 from verifiers.single_scan import groups, islands, pieces
@@ -164,7 +164,7 @@ def test_a_run_that_holds_an_offset_twice(spark: SparkSession) -> None:
     found = islands.check(log.evidence(spark), BY_OFFSET)
 
     assert [finding.count for finding in found] == [1, 7, 1, 0]
-    assert "the evidence holds this offset twice" in found[0].examples[0].words
+    assert duplicates.LANDED_TWICE in found[0].examples[0].words
 
 
 def test_order_is_judged_by_islands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

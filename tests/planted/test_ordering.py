@@ -1,4 +1,5 @@
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 from pyspark.sql import SparkSession
@@ -147,10 +148,13 @@ def test_ids_are_dealt_out_to_the_partitions_of_the_source(spark: SparkSession, 
     assert [(one.id, one.words) for one in finding.examples] == inversions
 
 
-@pytest.mark.parametrize(("anywhere", "more"), [(False, ""), (True, ", nor in which partitions they are")])
-def test_no_order_is_asked_where_none_is_known(spark: SparkSession, anywhere: bool, more: str) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("anywhere", [False, True])
+def test_no_order_is_asked_where_none_is_known(spark: SparkSession, anywhere: bool) -> None:  # noqa: FBT001
     """It is said why, and that nothing was compared."""
     evidence = replace(clean().swapped(3, 6).evidence(spark), unordered="two writers", anywhere=anywhere)
 
-    note = f"it is not asked in which order rows are{more}: two writers"
-    assert not_asked(evidence) == Finding("ordering", "sink", Verdict.VALID, 0, 0, {"inversion": 0}, note=note, asked=False)
+    finding = not_asked(evidence)
+
+    assert finding == Finding("ordering", "sink", Verdict.VALID, 0, 0, {"inversion": 0}, note=ANY, asked=False)
+    assert str(finding.note).endswith(": two writers")
+    assert ("partitions" in str(finding.note)) is anywhere
