@@ -1,7 +1,9 @@
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 from pyspark.sql import SparkSession
+from syrupy.assertion import SnapshotAssertion
 
 from tests.planted.log import BEGAN_MS, Batch, Judge, Log, Record, clean
 from verifiers import VERIFIERS
@@ -120,7 +122,7 @@ def test_anomalies_of_all_kinds_are_shown_in_the_order_of_the_log(judge: Judge) 
     ]
 
 
-def test_an_open_row_that_is_read(judge: Judge) -> None:
+def test_an_open_row_that_is_read(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """The last stable offset is beyond it, though nothing ended its transaction."""
     log = fixed(clean().with_open_transaction(1))
     row = next(row for row in log.all_rows() if row.key == "open")
@@ -129,7 +131,8 @@ def test_an_open_row_that_is_read(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.verdict, finding.counts) == (Verdict.INVALID, NONE | {"early read": 1, "not ended": 1})
-    assert finding.examples == (Example("early read", 1, 109, None, BEGAN_MS, "its transaction is not ended"),)
+    assert finding.examples == (Example("early read", 1, 109, None, BEGAN_MS, ANY),)
+    assert finding.examples[0].words == snapshot
 
 
 def test_committed_rows_behind_an_open_transaction_are_not_decided(judge: Judge) -> None:
@@ -152,16 +155,16 @@ def test_the_last_row_below_the_last_stable_offset_is_decided(judge: Judge) -> N
     assert (finding.verdict, finding.counts) == (Verdict.INVALID, NONE | {"withheld": 1, "open": 3})
 
 
-def test_a_committed_row_that_is_withheld(judge: Judge) -> None:
+def test_a_committed_row_that_is_withheld(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """The first and the last row of a log."""
     finding = judge("atomicity", fixed(clean()).without(0, 23))
 
     assert finding.counts == NONE | {"withheld": 2}
     assert [(one.partition, one.offset, one.id) for one in finding.examples] == [(0, 0, 0), (2, 208, 23)]
-    assert finding.examples[0].words == "nothing hides it, but a read_committed reader is not given it"
+    assert finding.examples[0].words == snapshot
 
 
-def test_the_two_views_differ(judge: Judge) -> None:
+def test_the_two_views_differ(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """In key, value or time, or in being there; null is equal to null."""
     log = clean().changed(0, key=None, value=None)
     log = fixed(log).changed(9, value="82").changed(11, timestamp_ms=0).changed(10, key="11")
@@ -170,12 +173,8 @@ def test_the_two_views_differ(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.checked, finding.counts) == (25, NONE | {"split view": 4})
-    assert [(one.partition, one.offset, one.words) for one in finding.examples] == [
-        (0, 3, "read_uncommitted shows another record here"),
-        (1, 103, "read_uncommitted shows another record here"),
-        (1, 104, "only read_committed shows it"),
-        (2, 203, "read_uncommitted shows another record here"),
-    ]
+    assert [(one.partition, one.offset) for one in finding.examples] == [(0, 3), (1, 103), (1, 104), (2, 203)]
+    assert [one.words for one in finding.examples] == snapshot
 
 
 def test_offsets_that_are_neither_row_nor_marker(judge: Judge) -> None:
@@ -211,14 +210,16 @@ def test_a_partition_that_is_gone(judge: Judge) -> None:
     assert [(one.partition, one.offset, one.words[:7]) for one in finding.examples] == [(7, 40, "10 from")]
 
 
-def test_a_torn_transaction(judge: Judge) -> None:
+def test_a_torn_transaction(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Its epoch was raised to end it, so both markers are of one transaction: one half of it was committed."""
     log = markers((0, 0, 7, 5, "COMMIT"), (2, 0, 7, 5, "ABORT"), written_under=4)
 
-    detail = "producer 7 epoch 5: aborted here, committed at partition 0 offset 1"
-    example = Example("torn", 2, 1, None, None, detail)
+    finding = judge("atomicity", log)
+
+    example = Example("torn", 2, 1, None, None, ANY)
     counts = NONE | {"torn": 1, "aborted": 1}
-    assert judge("atomicity", log) == Finding("atomicity", "sink", Verdict.INVALID, 1, 2, counts, (example,))
+    assert finding == Finding("atomicity", "sink", Verdict.INVALID, 1, 2, counts, (example,))
+    assert finding.examples[0].words == snapshot
 
 
 @pytest.mark.parametrize("second", [(2, 0, 8, 5, "ABORT"), (2, 0, 7, 6, "ABORT"), (2, 0, 7, 5, "COMMIT")])
@@ -231,36 +232,35 @@ def test_two_transactions_are_not_a_torn_one(judge: Judge, second: tuple[int, in
     assert (finding.verdict, finding.counts["torn"], finding.note) == (Verdict.VALID, 0, "")
 
 
-def test_a_producer_that_kept_its_epoch_cannot_be_judged(judge: Judge) -> None:
+def test_a_producer_that_kept_its_epoch_cannot_be_judged(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """It may have committed one transaction and aborted the next: nothing is claimed, and that is said."""
     log = markers((0, 0, 7, 4, "COMMIT"), (2, 0, 7, 4, "ABORT"), written_under=4)
 
     finding = judge("atomicity", log)
 
     assert (finding.verdict, finding.counts) == (Verdict.VALID, NONE | {"aborted": 1, "undecided": 1})
-    assert finding.note == "whether one was torn cannot be told of 1 producers that kept their epoch"
+    assert finding.note == snapshot
 
 
-def test_where_a_writer_said_what_it_was_told_another_verifier_decides(spark: SparkSession) -> None:
+def test_where_a_writer_said_what_it_was_told_another_verifier_decides(
+    spark: SparkSession, snapshot: SnapshotAssertion
+) -> None:
     """The note says which."""
     log = markers((0, 0, 7, 4, "COMMIT"), (2, 0, 7, 4, "ABORT"), written_under=4)
 
     finding = VERIFIERS["atomicity"].check(log.evidence(spark, {"uncommitted", "batches", "told"}))
 
     assert finding.counts["undecided"] == 0
-    assert str(finding.note).endswith("kept their epoch (outcomes decides it by what they were told)")
+    assert str(finding.note) == snapshot
 
 
-def test_each_doubt_is_told(judge: Judge) -> None:
+def test_each_doubt_is_told(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """One after the other, each once."""
     log = markers((0, 0, 7, 4, "COMMIT"), (2, 0, 7, 4, "ABORT"), written_under=4).with_open_transaction(0)
 
     finding = judge("atomicity", log)
 
-    assert finding.note == (
-        "an open transaction hides the end of partition 0 (read to offset 1 of 2); "
-        "whether one was torn cannot be told of 1 producers that kept their epoch"
-    )
+    assert finding.note == snapshot
 
 
 def test_in_one_partition_nothing_can_be_torn(judge: Judge) -> None:
@@ -273,31 +273,32 @@ def test_in_one_partition_nothing_can_be_torn(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("empty", ["5C", "5A"])
-def test_a_torn_transaction_with_an_empty_partition(judge: Judge, empty: str) -> None:
+def test_a_torn_transaction_with_an_empty_partition(judge: Judge, empty: str, snapshot: SnapshotAssertion) -> None:
     """Nothing was appended to a partition that it had, or retention removed it: the marker is of that transaction too."""
     finding = judge("atomicity", wrote("4 5C", empty, "4 5A"))
 
     assert (finding.verdict, finding.counts, finding.note) == (Verdict.INVALID, NONE | {"torn": 1, "aborted": 1}, "")
     first = {"5C": (2, 1), "5A": (1, 0)}[empty]
-    detail = "producer 7 epoch 5: aborted here, committed at partition 0 offset 1"
-    assert finding.examples == (Example("torn", *first, None, None, detail),)
+    assert finding.examples == (Example("torn", *first, None, None, ANY),)
+    assert finding.examples[0].words == snapshot
 
 
 @pytest.mark.parametrize("homes", [("5C", "5A"), ("5 5C", "5A"), ("4 5C", "5 5A", "5C")])
-def test_empty_partitions_decide_nothing(judge: Judge, homes: tuple[str, ...]) -> None:
+def test_empty_partitions_decide_nothing(judge: Judge, homes: tuple[str, ...], snapshot: SnapshotAssertion) -> None:
     """No marker has rows, or one ends rows of its own epoch: there may have been two transactions."""
     finding = judge("atomicity", wrote(*homes))
 
     assert (finding.counts["torn"], finding.counts["undecided"]) == (0, 1)
-    assert str(finding.note).endswith("whether one was torn cannot be told of 1 producers that kept their epoch")
+    assert finding.note == snapshot
 
 
-def test_a_zombie_write(judge: Judge) -> None:
+def test_a_zombie_write(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Its successor has committed, and commits what the zombie writes after that."""
-    detail = "1 from here by producer 7 epoch 4: epoch 5 was there before"
-    example = Example("zombie write", 0, 2, None, None, detail)
-    expected = Finding("atomicity", "sink", Verdict.INVALID, 1, 3, NONE | {"zombie write": 1}, (example,))
-    assert judge("atomicity", wrote("5 5C 4 5 5C")) == expected
+    finding = judge("atomicity", wrote("5 5C 4 5 5C"))
+
+    example = Example("zombie write", 0, 2, None, None, ANY)
+    assert finding == Finding("atomicity", "sink", Verdict.INVALID, 1, 3, NONE | {"zombie write": 1}, (example,))
+    assert finding.examples[0].words == snapshot
 
 
 def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge) -> None:
@@ -416,7 +417,7 @@ def test_a_block_longer_than_a_bucket(judge: Judge) -> None:
     assert (finding.counts["aborted read"], finding.counts["unaccounted"]) == (6, 9994)
 
 
-def test_a_log_without_transactions(judge: Judge) -> None:
+def test_a_log_without_transactions(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Rows that are in no transaction are committed at once: nothing could be torn, and that is said."""
     rows = tuple(Record(0, place, BEGAN_MS, str(place), "x") for place in range(4))
     batches = tuple(Batch(0, place, place, -1, -1, transactional=False, control=None) for place in range(4))
@@ -424,7 +425,8 @@ def test_a_log_without_transactions(judge: Judge) -> None:
 
     finding = judge("atomicity", log)
 
-    assert (finding.verdict, finding.counts, finding.note) == (Verdict.VALID, NONE, "there is no transaction in this log")
+    assert (finding.verdict, finding.counts) == (Verdict.VALID, NONE)
+    assert finding.note == snapshot
     assert judge("atomicity", fixed(log).without(2)).counts == NONE | {"withheld": 1}
 
 

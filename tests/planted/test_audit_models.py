@@ -94,7 +94,7 @@ def test_several_topics(audited):
     assert (lost.id, lost.partition, lost.words) == ("c-4", 0, "in y: its input is at partition 0 of b offset 29")
 
 
-def test_a_pipeline_that_is_at_work(audited):
+def test_a_pipeline_that_is_at_work(audited, snapshot):
     """What its group is not past yet is pending, by the places; without these it is not known what is due."""
 
     def behind(fixed):
@@ -102,21 +102,23 @@ def test_a_pipeline_that_is_at_work(audited):
 
     due = [row for row in KEPT if row[1] < 40]
     assert verdicts(audited(due, change=behind)) == {"gaps": ("UNKNOWN", 0)}
-    with pytest.raises(InconclusiveError, match=r"^--expected-sql: the pipeline is not at the end of its source \(20 records"):
+    with pytest.raises(InconclusiveError, match=r"^--expected-sql: .*20 records") as caught:
         audited(due, BARE, change=behind)
+    assert str(caught.value) == snapshot
 
 
-def test_records_that_may_have_been_removed(audited):
+def test_records_that_may_have_been_removed(audited, snapshot):
     """It is not known what the query would demand of all of them."""
 
     def begun(fixed):
         return replace(fixed, source={**fixed.source, 0: Bounds(3, 2**40, 2**40)})
 
     assert verdicts(audited(KEPT, change=begun)) == {}
-    with pytest.raises(InconclusiveError, match="the source begins at offset 3 of partition 0, so what the query needs may"):
+    with pytest.raises(InconclusiveError, match="offset 3 of partition 0") as expired:
         audited(KEPT, BARE, change=begun)
-    with pytest.raises(InconclusiveError, match="the source is compacted, and has holes: what the query needs may have been"):
+    with pytest.raises(InconclusiveError, match="is compacted") as holes:
         audited(KEPT, change=lambda fixed: replace(fixed, compacted={"source": "is compacted"}))
+    assert [str(expired.value), str(holes.value)] == snapshot
 
 
 def test_times_are_there_where_they_were_landed(audited):
@@ -133,17 +135,18 @@ def test_times_are_there_where_they_were_landed(audited):
     ("query", "identity", "said"),
     [
         ("SELECT key FROM orders", "key", "--expected-sql: [TABLE_OR_VIEW_NOT_FOUND]"),
-        ("SELECT key FROM source", "key", "--expected-sql: the query has no column value; its columns are key."),
+        ("SELECT key FROM source", "key", "--expected-sql: "),
         (LARGE, "amount", "--identity amount: [UNRESOLVED_COLUMN"),
-        ("@/nowhere/q.sql", "key", "--expected-sql @/nowhere/q.sql: cannot be read: No such file or directory"),
-        (" ", "key", "--expected-sql  : there is no query"),
+        ("@/nowhere/q.sql", "key", "--expected-sql @/nowhere/q.sql: "),
+        (" ", "key", "--expected-sql  : "),
     ],
 )
-def test_a_query_that_cannot_be_asked(audited, query, identity, said):
+def test_a_query_that_cannot_be_asked(audited, query, identity, said, snapshot):
     """One line, and no report."""
     with pytest.raises(AuditUsageError) as caught:
         audited(KEPT, query, identity)
     assert str(caught.value).startswith(said)
+    assert str(caught.value).partition("[")[0] == snapshot  # what comes then is Spark's
     assert "\n" not in str(caught.value)
 
 
@@ -179,10 +182,11 @@ def test_the_last_value_of_each_key(audited):
     assert (wrong["gaps"].examples[0].id, wrong["duplicates"].examples[0].id) == ("c-3", "c-0")
 
 
-def test_a_state_that_grows_while_compaction_is_at_work(audited):
+def test_a_state_that_grows_while_compaction_is_at_work(audited, snapshot):
     """A last value may be gone for one that is beyond the end: nothing is said then."""
-    with pytest.raises(InconclusiveError, match="--as-state: the sink is compacted, and grew while it was read"):
+    with pytest.raises(InconclusiveError, match="--as-state: ") as caught:
         audited(COUNTED, COUNTS, state=True, change=lambda fixed: replace(compacted(fixed), grown=True))
+    assert str(caught.value) == snapshot
 
 
 ROWS_OF_A_TABLE = """

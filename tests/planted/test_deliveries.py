@@ -1,10 +1,12 @@
 from dataclasses import replace
 from itertools import count
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from syrupy.assertion import SnapshotAssertion
 
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import BEGAN_MS, Delivery, Judge, Log, clean
@@ -107,29 +109,29 @@ def test_what_was_not_read_of_the_log_is_not_compared(judge: Judge) -> None:
     assert (finding.verdict, finding.checked, finding.counts) == (Verdict.UNKNOWN, 6, NONE)
 
 
-def test_records_of_one_key_are_told_apart_by_their_offsets(judge: Judge) -> None:
+def test_records_of_one_key_are_told_apart_by_their_offsets(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Two records of a customer are two deliveries, and a record without a key is one."""
     log = clean().changed(3, key="customer-1").changed(6, key="customer-1").changed(9, key=None)
 
     finding = judge("deliveries", reading(0, 1, 2, 5, log=log))
 
-    example = Example(
-        "skipped", 0, 3, None, BEGAN_MS + 9, "reader: offset 2 was delivered, and a later one, but never this one"
-    )
+    example = Example("skipped", 0, 3, None, BEGAN_MS + 9, ANY)
     assert finding == Finding("deliveries", "sink", Verdict.INVALID, 1, 5, NONE | {"skipped": 1}, (example,))
+    assert finding.examples[0].words == snapshot
 
 
-def test_examples_say_what_was_delivered_before(judge: Judge) -> None:
+def test_examples_say_what_was_delivered_before(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """In the order of their places."""
     finding = judge("deliveries", reading(0, 5, 2, 2, 4))
 
-    assert [(one.anomaly, one.offset, one.id, one.words) for one in finding.examples] == [
-        ("skipped", 1, 3, "reader: offset 0 was delivered, and a later one, but never this one"),
-        ("backwards", 2, 6, "reader: delivered after offset 5"),
-        ("repeated", 2, 6, "reader: delivered before, and again after offset 2"),
-        ("skipped", 3, 9, "reader: offset 2 was delivered, and a later one, but never this one"),
-        ("not in the log", 4, None, "reader: delivered, and there is no readable record"),
+    assert [(one.anomaly, one.offset, one.id) for one in finding.examples] == [
+        ("skipped", 1, 3),
+        ("backwards", 2, 6),
+        ("repeated", 2, 6),
+        ("skipped", 3, 9),
+        ("not in the log", 4, None),
     ]
+    assert [one.words for one in finding.examples] == snapshot
 
 
 def test_examples_of_one_place_are_by_instance(judge: Judge) -> None:

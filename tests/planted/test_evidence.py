@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from shutil import copy, copytree, rmtree
@@ -9,11 +10,18 @@ from py4j.protocol import Py4JError
 from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from syrupy.assertion import SnapshotAssertion
 
 from tests.planted.log import ANSWERS, BATCHES, DELIVERIES, EXPECTED, KEYS, LEDGER, OBSERVED, OPEN, TOLD, Open, clean, ledger
 from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
 from verifiers.evidence import EvidenceError
+
+
+def shown(error: pytest.ExceptionInfo[EvidenceError], folder: Path) -> str:
+    """What an error says, without what is not the same everywhere: the folder, a size, and what Spark or Python say."""
+    text = str(error.value).replace(str(folder), "<folder>")
+    return re.sub(r"\(.*\)", "(<why>)", re.sub(r"\d+ bytes", "<size> bytes", text))
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +156,9 @@ def bounds_without(landed: Path, *names: str) -> str:
 
 
 @pytest.mark.parametrize("view", ["expected", "observed", "uncommitted"])
-def test_a_file_that_was_lost_is_no_lost_record(spark: SparkSession, tmp_path: Path, view: str) -> None:
+def test_a_file_that_was_lost_is_no_lost_record(
+    spark: SparkSession, tmp_path: Path, view: str, snapshot: SnapshotAssertion
+) -> None:
     """Spark reads the files that there are."""
     evidence.write(tmp_path, clean().evidence(spark, {"uncommitted"}))
     file = max((tmp_path / "sink" / view).glob("*.parquet"))
@@ -158,19 +168,22 @@ def test_a_file_that_was_lost_is_no_lost_record(spark: SparkSession, tmp_path: P
     with pytest.raises(EvidenceError) as caught:
         evidence.load(spark, tmp_path, "sink")
 
-    assert str(caught.value) == f"{file} is not there, and was {size} bytes when it was landed: run the scenario again"
+    assert f"{file} " in str(caught.value)
+    assert f" {size} bytes " in str(caught.value)
+    assert shown(caught, file) == snapshot
 
 
-def test_a_file_that_was_copied_is_no_duplicate(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+def test_a_file_that_was_copied_is_no_duplicate(
+    spark: SparkSession, landed: Path, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     """A tool that merges folders may bring one of another run."""
     copytree(landed, tmp_path, dirs_exist_ok=True)
     file = max((tmp_path / "sink" / "observed").glob("*.parquet"))
     copy(file, file.with_name("zz.parquet"))
 
-    with pytest.raises(
-        EvidenceError, match=r"observed/zz\.parquet is \d+ bytes, and was not there when it was landed: run the scenario again"
-    ):
+    with pytest.raises(EvidenceError, match=r"observed/zz\.parquet ") as caught:
         evidence.load(spark, tmp_path, "sink")
+    assert shown(caught, tmp_path) == snapshot
 
 
 def test_a_file_that_was_cut(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
@@ -184,7 +197,7 @@ def test_a_file_that_was_cut(spark: SparkSession, landed: Path, tmp_path: Path) 
         evidence.load(spark, tmp_path, "sink")
 
 
-def test_a_byte_that_was_changed(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+def test_a_byte_that_was_changed(spark: SparkSession, landed: Path, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     """It is not a record of another value."""
     copytree(landed, tmp_path, dirs_exist_ok=True)
     file = max((tmp_path / "sink" / "observed").glob("*.parquet"))
@@ -192,8 +205,9 @@ def test_a_byte_that_was_changed(spark: SparkSession, landed: Path, tmp_path: Pa
     there[60] ^= 1
     file.write_bytes(there)
 
-    with pytest.raises(EvidenceError, match=r"sink/observed is damaged \(.*CRC.*\): run the scenario again"):
+    with pytest.raises(EvidenceError, match=r"sink/observed .*\(.*CRC.*\)") as caught:
         evidence.load(spark, tmp_path, "sink")
+    assert shown(caught, tmp_path) == snapshot
 
 
 def test_rows_of_a_view_that_is_not_named_do_not_matter(spark: SparkSession, tmp_path: Path) -> None:
@@ -297,49 +311,51 @@ def test_no_evidence_at_all(spark: SparkSession, tmp_path: Path) -> None:
         "[]",
     ],
 )
-def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str) -> None:
+def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str, snapshot: SnapshotAssertion) -> None:
     """Half a file, or one of another shape, is told apart from none."""
     (tmp_path / "sink").mkdir()
     (tmp_path / "sink" / "bounds.json").write_text(text, encoding="utf-8")
 
-    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is damaged \([A-Za-z]+Error: .+\): run the scenario again"):
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json .*\([A-Za-z]+Error: .+\)") as caught:
         evidence.load(spark, tmp_path, "sink")
+    assert shown(caught, tmp_path) == snapshot
 
 
-def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     """The bounds say it is complete, but the rows were taken away."""
     (tmp_path / "sink").mkdir()
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
 
-    with pytest.raises(
-        EvidenceError, match=r"sink/expected is not a Parquet folder \(PATH_NOT_FOUND\): run the scenario again"
-    ):
+    with pytest.raises(EvidenceError, match=r"sink/expected .*\(PATH_NOT_FOUND\)") as caught:
         evidence.load(spark, tmp_path, "sink")
+    assert shown(caught, tmp_path) == snapshot
 
 
-def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     """A file cut short has no footer; the message names the folder."""
     (tmp_path / "sink" / "expected").mkdir(parents=True)
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
     (tmp_path / "sink" / "expected" / "part-0.parquet").write_bytes(b"PAR1 cut")
 
-    with pytest.raises(EvidenceError, match=r"sink/expected is not a Parquet folder \(FAILED_READ_FILE\..+\): run"):
+    with pytest.raises(EvidenceError, match=r"sink/expected .*\(FAILED_READ_FILE\..+\)") as caught:
         evidence.load(spark, tmp_path, "sink")
+    assert shown(caught, tmp_path) == snapshot
 
 
 def test_a_folder_that_spark_takes_for_a_scheme(
-    spark: SparkSession, landed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, landed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     """Not every error of Spark's has a condition; what there is of it is told."""
     copytree(landed / "sink", tmp_path / "day:" / "sink")
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(EvidenceError, match=r"day:/sink/expected is not a Parquet folder \([A-Za-z0-9]+Error\): run"):
+    with pytest.raises(EvidenceError, match=r"day:/sink/expected .*\([A-Za-z0-9]+Error\)") as caught:
         evidence.load(spark, Path("day:"), "sink")
+    assert shown(caught, tmp_path) == snapshot
 
 
 @pytest.mark.usefixtures("rows")
-def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     """The rows of one view in the place of another: the message names the folder and all that is missing."""
     copytree(landed / "sink", tmp_path / "sink")
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
@@ -349,10 +365,7 @@ def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: P
     with pytest.raises(EvidenceError) as caught:
         evidence.load(spark, tmp_path, "sink")
 
-    assert str(caught.value) == (
-        f"{tmp_path}/sink/expected: needed are id bigint (found: none), required boolean (found: none), "
-        "position bigint (found: none); select and cast them, see verifiers/evidence.py"
-    )
+    assert str(caught.value).replace(str(tmp_path), "<folder>") == snapshot
 
 
 @pytest.mark.parametrize(

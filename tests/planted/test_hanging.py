@@ -1,7 +1,9 @@
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.planted.log import BEGAN_MS, Judge, Log, Open, clean
 from verifiers.base import Example, Finding, Verdict
@@ -32,33 +34,31 @@ def test_nothing_is_open(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    "changes",
     [
-        (COMPLETE, "its coordinator says CompleteCommit, producer 7 epoch 3, of 'sink-1'"),
-        (COMPLETE | {"coordinator_epoch": 4}, "its coordinator says CompleteCommit, producer 7 epoch 4, of 'sink-1'"),
-        (
-            {"coordinator_state": "CompleteAbort", "listed": False},
-            "its coordinator says CompleteAbort, producer 7 epoch 3, of 'sink-1'",
-        ),
-        ({"coordinator_state": "Empty"}, "its coordinator says Empty, producer 7 epoch 3, of 'sink-1'"),
-        ({"coordinator_state": "Dead"}, "its coordinator says Dead, producer 7 epoch 3, of 'sink-1'"),
-        ({"listed": False}, "its coordinator says Ongoing without this partition, producer 7 epoch 3, of 'sink-1'"),
-        (
-            {"coordinator_state": "PrepareCommit", "listed": False},
-            "its coordinator says PrepareCommit without this partition, producer 7 epoch 3, of 'sink-1'",
-        ),
-        ({"coordinator_producer_id": 8}, "its coordinator says Ongoing, producer 8 epoch 3, of 'sink-1'"),
-        (GONE, "its coordinator does not know 'sink-1' any more"),
-        (UNKNOWN_ID, "no coordinator knows a transactional id of this producer"),
+        COMPLETE,
+        COMPLETE | {"coordinator_epoch": 4},
+        {"coordinator_state": "CompleteAbort", "listed": False},
+        {"coordinator_state": "Empty"},
+        {"coordinator_state": "Dead"},
+        {"listed": False},
+        {"coordinator_state": "PrepareCommit", "listed": False},
+        {"coordinator_producer_id": 8},
+        GONE,
+        UNKNOWN_ID,
+    ],
+    ids=[
+        *("committed", "committed, of the next epoch", "aborted", "empty", "dead", "not listed", "prepared and not listed"),
+        *("of another producer", "forgotten", "of no transactional id"),
     ],
 )
-def test_what_no_coordinator_will_end_hangs(judge: Judge, changes: dict[str, Any], says: str) -> None:
+def test_what_no_coordinator_will_end_hangs(judge: Judge, changes: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     """Beyond its timeout, by one millisecond."""
     finding = judge("hanging", holding(Open(0)._replace(**OLD | changes)))
 
-    detail = f"producer 7 epoch 3 open for 2.0 s of at most 2 s; {says}"
-    example = Example("hanging", 0, 4, None, BEGAN_MS, detail)
+    example = Example("hanging", 0, 4, None, BEGAN_MS, ANY)
     assert finding == Finding("hanging", "sink", Verdict.INVALID, 1, 3, NONE | {"hanging": 1}, (example,))
+    assert finding.examples[0].words == snapshot
 
 
 @pytest.mark.parametrize(
@@ -72,31 +72,26 @@ def test_what_no_coordinator_will_end_hangs(judge: Judge, changes: dict[str, Any
         {"coordinator_state": "a state of a later Kafka"},
     ],
 )
-def test_what_its_coordinator_counts_does_not_hang(judge: Judge, changes: dict[str, Any]) -> None:
+def test_what_its_coordinator_counts_does_not_hang(judge: Judge, changes: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     """However long it has been open: its end will end it, also when the coordinator has raised the epoch to abort it."""
     one = Open(0, asked_at_ms=BEGAN_MS + 3_600_000)._replace(**changes)
 
     finding = judge("hanging", holding(one))
 
     assert (finding.verdict, finding.count, finding.counts) == (Verdict.UNKNOWN, 0, NONE | {"ongoing": 1})
-    assert finding.note == (
-        "1 still ongoing at the coordinator, the first at partition 0 offset 4: producer 7 epoch 3 open for 3600.0 s of at "
-        f"most 2 s; its coordinator says {one.coordinator_state}, producer 7 epoch {one.coordinator_epoch}, of 'sink-1'"
-    )
+    assert finding.note == snapshot
 
 
 @pytest.mark.parametrize("changes", [COMPLETE, GONE, UNKNOWN_ID, {"listed": False}])
-def test_what_is_young_is_not_judged(judge: Judge, changes: dict[str, Any]) -> None:
+def test_what_is_young_is_not_judged(judge: Judge, changes: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     """Open for exactly as long as it may be."""
     finding = judge("hanging", holding(Open(0, asked_at_ms=BEGAN_MS + 2000)._replace(**changes)))
 
     assert (finding.verdict, finding.count, finding.counts) == (Verdict.UNKNOWN, 0, NONE | {"young": 1})
-    assert str(finding.note).startswith(
-        "1 not open for longer than the timeout, the first at partition 0 offset 4: producer 7 epoch 3 open for 2.0 s of "
-    )
+    assert finding.note == snapshot
 
 
-def test_several_partitions_and_producers(judge: Judge) -> None:
+def test_several_partitions_and_producers(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Each is judged for itself; examples and the first of each kind are by place, whatever the order of the rows."""
     old, young = OLD | COMPLETE, COMPLETE
     log = holding(
@@ -113,12 +108,7 @@ def test_several_partitions_and_producers(judge: Judge) -> None:
     assert (finding.verdict, finding.count, finding.checked) == (Verdict.INVALID, 3, 3)
     assert finding.counts == {"hanging": 3, "ongoing": 2, "young": 1}
     assert [(one.partition, one.offset) for one in finding.examples] == [(0, 5), (0, 8), (2, 1)]
-    assert finding.note == (
-        "2 still ongoing at the coordinator, the first at partition 1 offset 104: producer 7 epoch 3 open for 1.0 s of at most "
-        "2 s; its coordinator says Ongoing, producer 7 epoch 3, of 'sink-1'; "
-        "1 not open for longer than the timeout, the first at partition 2 offset 203: producer 7 epoch 3 open for 1.0 s of at "
-        "most 2 s; its coordinator says CompleteCommit, producer 7 epoch 3, of 'sink-1'"
-    )
+    assert finding.note == snapshot
 
 
 def test_more_than_can_be_shown(judge: Judge) -> None:

@@ -1,5 +1,6 @@
 """Keys that recur: both logs are multisets, and a perfect copy is VALID whatever its keys."""
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
@@ -66,7 +67,7 @@ def test_a_perfect_copy_is_valid(audited, source, identity):
     assert verdicts(audited(source, source, identity)) == VALID
 
 
-def test_one_of_many_is_lost(audited):
+def test_one_of_many_is_lost(audited, snapshot):
     """Three were demanded and two are there; which of records that are alike is lost cannot be told, and is not to be."""
     source = log(("7", "a"), ("8", "x"), ("7", "a"), ("9", "y"), ("7", "a"))
 
@@ -74,9 +75,7 @@ def test_one_of_many_is_lost(audited):
 
     assert verdicts(found) == VALID | {"gaps": (Verdict.INVALID, 1)}
     assert str(found["gaps"].examples[0].id) == "7"
-    assert (
-        found["ordering"].note == "2 records recur, and are wrong, or there too often or too rarely: their order cannot be told"
-    )
+    assert found["ordering"].note == snapshot
 
 
 def test_one_of_many_is_there_too_often(audited):
@@ -236,7 +235,7 @@ def late(source, sink):
 RECORDS = [(f"user-{number * number % 23}", str(number)) for number in range(200)]
 
 
-def test_a_copy_into_more_partitions(audited):
+def test_a_copy_into_more_partitions(audited, snapshot):
     """Any routing is right if any is asked for; else the report says that it can be. Keys recur, and so do whole records."""
     records = [(key, str(int(value) % 2)) for key, value in RECORDS]
     source, sink = routed(records, 3), routed(records, 6)
@@ -245,10 +244,8 @@ def test_a_copy_into_more_partitions(audited):
 
     assert verdicts(audited(source, sink, ANYWHERE)) == VALID
     assert (misrouted.verdict, misrouted.counts["misrouted"]) == (Verdict.INVALID, sum(row[0] > 2 for row in sink))
-    assert misrouted.note == (
-        f"{misrouted.count} of 200 rows are in another partition than their source records (the source has 3 partitions, "
-        "the sink 6): if the pipeline chooses partitions itself, audit with --routing any"
-    )
+    assert misrouted.note.startswith(f"{misrouted.count} of 200 rows ")
+    assert misrouted.note == snapshot
 
 
 def test_a_copy_whose_rows_are_mostly_elsewhere(audited):
@@ -301,14 +298,12 @@ def test_every_anomaly_in_more_partitions(audited):
         ),
     ],
 )
-def test_which_record_a_row_answers_cannot_be_told(audited, source, sink):
+def test_which_record_a_row_answers_cannot_be_told(audited, source, sink, snapshot):
     """Some way to tell them apart is in order, so the order is not wrong for certain."""
     found = audited(source, sink, ANYWHERE)
 
     assert verdicts(found) == VALID
-    assert found["ordering"].note == (
-        "2 records recur, and are wrong, or there too often or too rarely, or in several partitions: their order cannot be told"
-    )
+    assert found["ordering"].note == snapshot
 
 
 def test_an_open_transaction_hides_what_may_be_anywhere(audited):
@@ -356,16 +351,25 @@ def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombs
     left, missing = (there - wanted).total(), (wanted - there).total()
     assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0)
     assert (left > 0, missing > 0) == ("source" in sides, "sink" in sides)
-    unjudged = f"the source is compacted: {left} rows of the sink answer nothing that is left of it, and were not judged"
-    absent = f"the sink is compacted: {missing} rows that are not there may have been removed"
-    both = "; the source is compacted, the sink is compacted, and both have holes: what was removed from both was not compared"
-    more = both if len(sides) > 1 else ""
-    assert (found["values"].note, found["duplicates"].note) == ((unjudged + more,) * 2 if left else ("", ""))
-    assert (found["gaps"].note, found["gaps"].counts["absent"]) == (absent + more if missing else "", missing)
+    notes = [found[name].note for name in ("values", "duplicates", "gaps")]
+    numbers = [[str(count)] * (count > 0) for count in (left, left, missing)]
+    assert [re.findall(r"\d+", note) for note in notes] == numbers
+    assert ["both" in note for note in notes] == [len(sides) > 1] * len(notes)
+    assert found["gaps"].counts["absent"] == missing
     undecided = {"values": left, "duplicates": left, "gaps": missing, "ordering": 0}
     assert {name: one.verdict for name, one in found.items()} == {
         name: Verdict.UNKNOWN if rows else Verdict.VALID for name, rows in undecided.items()
     }
+
+
+@pytest.mark.parametrize("sides", [("source",), ("sink",), ("source", "sink")], ids=" and ".join)
+def test_what_is_said_of_what_compaction_may_have_removed(audited, sides, snapshot):
+    """How many rows it is, and that nothing is known of what is missing from both."""
+    source, sink = (HISTORY[2:] if name in sides else HISTORY[1:] for name in ("source", "sink"))
+
+    found = audited(source, sink, compacted=dict.fromkeys(sides, COMPACTED))
+
+    assert {name: found[name].note for name in ("duplicates", "gaps", "values")} == snapshot
 
 
 HISTORY = log(("k", "1"), ("k", "2"), ("gone", "1"), ("gone", None), ("k", "3"), ("else", "1"))
@@ -413,16 +417,16 @@ def test_numbers_that_recurred_before_compaction(audited, identity):
 
 
 @pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
-def test_two_compacted_logs_that_agree(audited, identity):
+def test_two_compacted_logs_that_agree(audited, identity, snapshot):
     """Of what compaction removed from both, rows may have been lost or double: that is not known, and so not VALID."""
     left = [(0, 91 + number, str(number), "v") for number in range(9)]
-    why = "the source is compacted, the sink is compacted, and both have holes: what was removed from both was not compared"
 
     found = audited(left, left, identity, compacted=dict.fromkeys(("source", "sink"), COMPACTED))
 
     undecided = (Verdict.UNKNOWN, 0)
     assert verdicts(found) == VALID | dict.fromkeys(("duplicates", "gaps", "values"), undecided)
-    assert {found[name].note for name in ("duplicates", "gaps", "values")} == {why}
+    (note,) = {found[name].note for name in ("duplicates", "gaps", "values")}
+    assert note == snapshot
 
 
 @pytest.mark.parametrize("anywhere", [False, *nightly(True)])  # noqa: FBT003 - a value of a parameter
@@ -532,8 +536,8 @@ def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):
     ("expression", "headers", "why"),
     [
         ("get_json(", True, "PARSE_SYNTAX_ERROR"),
-        ("order_id", True, r"UNRESOLVED_COLUMN.* The columns are key, value, headers\."),
-        ("headers[0].value", False, r"UNRESOLVED_COLUMN.* The columns are key, value\."),
+        ("order_id", True, r"UNRESOLVED_COLUMN.* key, value, headers\.$"),
+        ("headers[0].value", False, r"UNRESOLVED_COLUMN.* key, value\.$"),
     ],
 )
 def test_an_expression_that_cannot_be_read(spark, expression, headers, why):

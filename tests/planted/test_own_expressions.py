@@ -15,17 +15,17 @@ from chaos.expectation.model import Model
 from tests.planted.examples import EXAMPLES
 
 COLUMNS = "key string, value string"
-REFUSED = {
+REFUSED = {  # with the error of Spark, where it is Spark that refuses it
     "max({0})": "INVALID_WHERE_CONDITION",
     "count(*)": "INVALID_WHERE_CONDITION",
     "row_number() OVER (ORDER BY {0})": "not allowed",
     "explode(split({0}, ','))": "UNSUPPORTED_GENERATOR",
-    "uuid()": "it may be another each time",
-    "concat({0}, rand())": "it may be another each time",
-    "monotonically_increasing_id()": "it may be another each time",
-    "'x'": "it is the same for all records",
-    "1 + 1": "it is the same for all records",
-    "current_date()": "it is the same for all records",
+    "uuid()": "",
+    "concat({0}, rand())": "",
+    "monotonically_increasing_id()": "",
+    "'x'": "",
+    "1 + 1": "",
+    "current_date()": "",
     "nosuch": "UNRESOLVED_COLUMN",
     "nosuch({0})": "UNRESOLVED_ROUTINE",
     "{0} +": "PARSE_SYNTAX_ERROR",
@@ -54,11 +54,13 @@ def nothing(spark):
 
 
 @pytest.mark.parametrize("sql", list(REFUSED))
-def test_an_identity_that_is_none(spark, nothing, sql):
+def test_an_identity_that_is_none(spark, nothing, sql, snapshot):
     """Of an audit, of its queries, and of a pipeline in a scenario."""
     said = sql.format("key", "value")
 
-    assert REFUSED[sql] in expressions.why_no_sql(nothing, said)
+    why = expressions.why_no_sql(nothing, said)
+    assert REFUSED[sql] in why
+    assert REFUSED[sql] or why == snapshot
     with pytest.raises(AuditUsageError, match="--identity "):
         audit_identity.require_known(spark, said or " ", audit_identity.model("identity"), headers=False)
     if said:
@@ -90,16 +92,17 @@ def test_sound_identities_and_models(spark, nothing):
     ("demanded", "why"),
     [
         (F.max, "INVALID_WHERE_CONDITION"),
-        (lambda _value: F.rand(), "it may be another each time"),
-        (lambda _value: F.current_date(), "it may be another each time"),
+        (lambda _value: F.rand(), "another each time"),
+        (lambda _value: F.current_date(), "another each time"),
         (lambda value: F.explode(F.array(value, value)), "UNSUPPORTED_GENERATOR"),
         (lambda _value: F.col("nosuch"), "UNRESOLVED_COLUMN"),
     ],
     ids=["aggregate", "random", "today", "generator", "unknown"],
 )
-def test_a_model_that_says_nothing_of_one_value(spark, demanded, why):
-    with pytest.raises(AuditUsageError, match=f"--model: what it makes of a value cannot be judged: .*{why}"):
+def test_a_model_that_says_nothing_of_one_value(spark, demanded, why, snapshot):
+    with pytest.raises(AuditUsageError, match=f"^--model: .*{why}") as caught:
         audit_identity.require_known(spark, "key", demanded, headers=False)
+    assert str(caught.value).partition("[")[0] == snapshot  # what comes then is Spark's
 
 
 @pytest.mark.parametrize("demanded", [lambda _value: F.lit("x"), F.length, F.upper], ids=["constant", "number", "text"])

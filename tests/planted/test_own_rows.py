@@ -285,7 +285,7 @@ def test_headers_that_are_not_promised_are_not_compared(spark, tmp_path, judged)
 
 def test_rows_of_a_query(spark, tmp_path):
     """In the order of the ids; the columns are those of records."""
-    compute(spark, "SELECT concat('c-', id % 3) AS key, CAST(id AS STRING) AS value FROM ids", 7, tmp_path / "sql")
+    compute(spark, "SELECT concat('c-', id % 3) AS key, string(id) AS value FROM ids", 7, tmp_path / "sql")
 
     raw = [row for part in sorted((tmp_path / "sql").glob("*.parquet")) for row in sources.of_file(part)]
     assert [(row["key"], row["value"]) for row in raw] == [(f"c-{number % 3}", str(number)) for number in range(7)]

@@ -1,4 +1,7 @@
 from dataclasses import replace
+from unittest.mock import ANY
+
+from syrupy.assertion import SnapshotAssertion
 
 from tests.planted.log import BEGAN_MS, Judge, Log, clean
 from verifiers.base import Example, Finding, Verdict
@@ -11,16 +14,14 @@ def read_again(log: Log, seen: Log) -> Log:
     return replace(log, again_read=seen.observed)
 
 
-def test_the_end_was_cut_off(judge: Judge) -> None:
+def test_the_end_was_cut_off(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """The last two of a partition, with a marker between them and the rest or not."""
-    examples = tuple(
-        Example("truncated", 1, 107 + place, id_, BEGAN_MS + id_, "the second read ends before it")
-        for place, id_ in enumerate([19, 22])
-    )
+    examples = tuple(Example("truncated", 1, 107 + place, id_, BEGAN_MS + id_, ANY) for place, id_ in enumerate([19, 22]))
 
     finding = judge("stability", read_again(clean(), clean().without(19, 22)))
 
     assert finding == Finding("stability", "sink", Verdict.INVALID, 2, 24, NONE | {"truncated": 2}, examples)
+    assert [one.words for one in finding.examples] == snapshot
 
 
 def test_a_whole_partition_is_gone(judge: Judge) -> None:
@@ -30,34 +31,33 @@ def test_a_whole_partition_is_gone(judge: Judge) -> None:
     assert finding.counts == NONE | {"truncated": 8}
 
 
-def test_a_record_vanished(judge: Judge) -> None:
+def test_a_record_vanished(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Later ones are still there, so the end was not cut off."""
     finding = judge("stability", read_again(clean(), clean().without(0)))
 
     assert finding.counts == NONE | {"vanished": 1}
-    assert finding.examples == (Example("vanished", 0, 0, 0, BEGAN_MS, "the second read has nothing here"),)
+    assert finding.examples == (Example("vanished", 0, 0, 0, BEGAN_MS, ANY),)
+    assert finding.examples[0].words == snapshot
 
 
-def test_an_offset_given_twice(judge: Judge) -> None:
+def test_an_offset_given_twice(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Another key, another value, another time: each is another record."""
     other = clean().changed(10, value=None).changed(9, key="10").changed(11, timestamp_ms=BEGAN_MS)
 
     finding = judge("stability", read_again(clean(), other))
 
     assert finding.counts == NONE | {"changed": 3}
-    assert [(one.id, one.words) for one in finding.examples] == [
-        (9, "the second read has key '10' value '81' here, the first value '81'"),
-        (10, "the second read has key '10' value None here, the first value '100'"),
-        (11, "the second read has key '11' value '121' here, the first value '121'"),
-    ]
+    assert [one.id for one in finding.examples] == [9, 10, 11]
+    assert [one.words for one in finding.examples] == snapshot
 
 
-def test_the_first_read_left_one_out(judge: Judge) -> None:
+def test_the_first_read_left_one_out(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """A record that appears between others was there all the time, or an offset was given late: both are wrong."""
     finding = judge("stability", read_again(clean().without(23), clean()))
 
     assert (finding.checked, finding.counts) == (24, NONE | {"appeared": 1})
-    assert finding.examples == (Example("appeared", 2, 208, 23, BEGAN_MS + 23, "the first read has nothing here"),)
+    assert finding.examples == (Example("appeared", 2, 208, 23, BEGAN_MS + 23, ANY),)
+    assert finding.examples[0].words == snapshot
 
 
 def test_no_key_and_no_value_are_the_same_twice(judge: Judge) -> None:

@@ -144,13 +144,12 @@ def test_a_key_in_two_partitions(judged):
     assert verdicts(judged([("c-0", "0", 1), *UPDATES])) == {"duplicates": ("INVALID", 1), "values": ("INVALID", 1)}
 
 
-def test_a_source_that_was_not_processed_to_its_end(judged):
+def test_a_source_that_was_not_processed_to_its_end(judged, snapshot):
     """What the state must be by then is not known."""
     (note,) = {one.note for one in judged(UPDATES, positions={0: 30, 1: 29}).values()}
 
-    assert note.endswith(
-        "(1 records are left), and the query says what the state must be at the end, so it is not known what it must be now"
-    )
+    assert "(1 records are left)" in note
+    assert note == snapshot
 
 
 def test_a_model_that_gives_a_key_twice(spark, judged):

@@ -1,6 +1,7 @@
 """Tables: read as the subject's Spark reads them, and judged as a multiset; each anomaly with its exact count and its place."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -88,7 +89,7 @@ BOTH = pytest.mark.parametrize("model", [MODEL, BY_ORDER], ids=["as they are", "
 
 
 @BOTH
-def test_a_table_that_is_right(spark, judged, folder, model):
+def test_a_table_that_is_right(spark, judged, folder, model, snapshot):
     """All kinds of columns: decimals, times to the microsecond, arrays and nulls are the same on both sides."""
     right(spark).repartition(3).write.parquet(str(folder))
 
@@ -96,7 +97,7 @@ def test_a_table_that_is_right(spark, judged, folder, model):
 
     assert verdicts(found) == {}
     assert (found["gaps"].checked, found["duplicates"].checked, found["values"].checked) == (40, 40, 40)
-    assert found["ordering"].note.endswith("the rows of a table have no order")
+    assert found["ordering"].note == snapshot
 
 
 @BOTH
@@ -158,26 +159,19 @@ def test_files_that_a_file_sink_has_not_committed(spark, judged, folder, tmp_pat
     assert verdicts(judged()) == {}
 
 
-ANOTHER_TYPE = "has a column amount of type decimal(14,6), and that of the table is decimal(10,2); "
-
-
 @pytest.mark.parametrize(
-    ("sql", "said"),
-    [
-        (SQL.replace("AS order", "AS number"), "has no column order, and the table has; the columns of the table are customer"),
-        (SQL.replace("FROM", ", 1 AS one FROM", 1), "has a column one, and the table has none"),
-        (QUERY, f"{ANOTHER_TYPE}write CAST(amount AS decimal(10,2))"),
-    ],
+    "sql",
+    [SQL.replace("AS order", "AS number"), SQL.replace("FROM", ", 1 AS one FROM", 1), QUERY],
     ids=["missing", "one more", "type"],
 )
-def test_a_model_whose_columns_are_not_those_of_the_table(spark, judged, folder, sql, said):
+def test_a_model_whose_columns_are_not_those_of_the_table(spark, judged, folder, sql, snapshot):
     """It is never VALID: nothing was compared, and the line says what there is."""
     right(spark).write.parquet(str(folder))
 
     found = judged(Model(Query(sql), form=TableRows()))
 
     assert {found[name].verdict for name in ("duplicates", "gaps", "values")} == {Verdict.UNKNOWN}
-    assert f"pipeline, expected, sql: the query {said}" in found["gaps"].note
+    assert found["gaps"].note == snapshot
 
 
 def test_whole_numbers_may_be_of_another_size(spark, judged, folder):
@@ -203,7 +197,6 @@ def test_a_pipeline_that_is_not_at_the_end_of_its_source(spark, judged, folder):
     assert "30 records are left" in found["gaps"].note
 
 
-ELSEWHERE = "does the pipeline write elsewhere?"
 NO_DRIVER = {"url": "jdbc:x:y", "driver": "x.Y"}
 
 
@@ -233,19 +226,19 @@ def reads(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    ("format_", "place", "options", "said"),
+    ("format_", "place", "options", "named"),
     [
-        ("parquet", "/no/where", {}, f"there is nothing at /no/where; {ELSEWHERE}"),
-        ("delta", "/no/where", {}, f"there is no Delta table at /no/where; {ELSEWHERE}"),
-        ("jdbc", "kept", NO_DRIVER, "the job's Spark lacks the driver of the database: name its package in packages"),
-        ("iceberg", "lake.shop.orders", {}, "the job's Spark lacks what reads iceberg: name its package in packages"),
-        ("python", "shop_of_tests:nothing", {}, "shop_of_tests:nothing returned a value of type str, and not a DataFrame"),
+        ("parquet", "/no/where", {}, "/no/where"),
+        ("delta", "/no/where", {}, "/no/where"),
+        ("jdbc", "kept", NO_DRIVER, "driver"),
+        ("iceberg", "lake.shop.orders", {}, "iceberg"),
+        ("python", "shop_of_tests:nothing", {}, "shop_of_tests:nothing"),
         ("python", "shop_of_tests:fails", {}, "shop_of_tests:fails raised ValueError: no such shop ("),
-        ("python", "shop_of_tests:asks", {}, "shop_of_tests.py:6); see logs/table.log"),
+        ("python", "shop_of_tests:asks", {}, "shop_of_tests.py:6)"),
     ],
     ids=["no folder", "no table", "no driver", "no package", "no rows", "raises", "asks for what is not there"],
 )
-def test_a_table_that_cannot_be_read(reads, tmp_path, format_, place, options, said):
+def test_a_table_that_cannot_be_read(reads, tmp_path, format_, place, options, named, snapshot):
     """A line with what to do about it."""
     functions = (
         "def nothing(spark, places):\n    return 'nothing'\n",
@@ -258,7 +251,9 @@ def test_a_table_that_cannot_be_read(reads, tmp_path, format_, place, options, s
         reads(format_, place, {"folder": str(tmp_path)} if format_ == "python" else options)
 
     assert str(caught.value).startswith(f"pipeline, sink, {format_}: ")
-    assert said in str(caught.value)
+    assert named in str(caught.value)
+    errors = r"raised .*\)|\b(java|org)\..*(?=; the job)"  # Python's, or Java's
+    assert re.sub(errors, "<error>", str(caught.value)) == snapshot
 
 
 def test_rows_that_a_function_reads(spark, reads, tmp_path):

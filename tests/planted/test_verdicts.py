@@ -1,9 +1,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
+from unittest.mock import ANY
 
 import pytest
 from pyspark.sql import SparkSession
+from syrupy.assertion import SnapshotAssertion
 
 from tests.planted.log import BEGAN_MS, Commit, Judge, Log, Open, clean
 from verifiers import VERIFIERS
@@ -35,28 +37,10 @@ PLANTED = {
     "precedence": lambda log: replace(log, looked=LOOKED, reached=REACHED),
 }
 
-VIEWED = {
-    "atomicity": "the uncommitted view and the record batches",
-    "ledger": "the writer's ledger",
-    "stability": "a second read",
-    "hanging": "the open transactions",
-    "outcomes": "what the writer was told of its transactions",
-    "deliveries": "what was delivered to the application",
-    "commits": "the positions that the group committed",
-    "precedence": "looks at the ends of the sink",
-}
-OTHERWISE = {("precedence", "reached"): VIEWED["commits"], ("precedence", "batches"): "its record batches"}
-"""Where a verifier names each of its views."""
-
 
 def compared(name: str, records: int) -> int:
     """Of a clean log; partitions that hold anything are what `hanging` looks at."""
     return min(records, 3) if name == "hanging" else records
-
-
-def test_every_verifier_that_needs_a_view_is_asked_for_it() -> None:
-    """One that is added must say what it misses."""
-    assert {name for name, verifier in VERIFIERS.items() if verifier.views} == set(VIEWED)
 
 
 @pytest.mark.parametrize("name", VERIFIERS)
@@ -87,14 +71,13 @@ def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> Non
     assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, 0)
 
 
-@pytest.mark.parametrize(("name", "view"), [(name, view) for name in VIEWED for view in sorted(VERIFIERS[name].views)])
-def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
+@pytest.mark.parametrize(("name", "view"), [(name, view) for name, one in VERIFIERS.items() for view in sorted(one.views)])
+def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str, snapshot: SnapshotAssertion) -> None:
     """A verifier that needs it says so and proves nothing; the others never see it."""
     finding = VERIFIERS[name].check(clean().evidence(spark, VERIFIERS[name].views - {view}))
 
-    assert finding == Finding(
-        name, "sink", Verdict.UNKNOWN, 0, 0, note=f"not in the evidence: {OTHERWISE.get((name, view), VIEWED[name])}"
-    )
+    assert finding == Finding(name, "sink", Verdict.UNKNOWN, 0, 0, note=ANY)
+    assert finding.note == snapshot
 
 
 def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -> None:
