@@ -159,9 +159,9 @@ def test_options_of_spark_are_on_no_command_line_and_in_no_file(tmp_path):
             "guest",
             "guest-secret",
             {},
-            r"guest may not use names that begin with 'chaos-alice-' .*; let it: kafka-acls --add .*--topic",
+            r"guest .*'chaos-alice-' .*kafka-acls --add .*--topic",
         ),
-        ("alice", "alice-secret", {PREFIX: "chaos-bob-"}, r"alice may not use names that begin with 'chaos-bob-'"),
+        ("alice", "alice-secret", {PREFIX: "chaos-bob-"}, r"alice .*'chaos-bob-'"),
         ("alice", "wrong", {}, r"no broker of localhost:20939 answers: .*Authentication failed"),
         ("alice", "alice-secret", {"tls: .*": ""}, r"no broker of localhost:20939 answers: .*"),
         (
@@ -236,7 +236,7 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path, monkeypatch)
         future.result(300)
     told = clock.wait_until(lambda: fix(asked.topics).compacted, within_s=60, reason="the right to be taken away")
     assert set(told) == {"source"}
-    assert told["source"].startswith("may be compacted (we may not read its cleanup.policy: ")
+    assert "cleanup.policy" in told["source"]
     for future in admin.delete_topics(topics).values():
         future.result(300)
 

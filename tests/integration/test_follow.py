@@ -210,12 +210,8 @@ def test_records_that_are_removed_before_they_are_read(system, topics, tmp_path)
         assert follower.end() == 3
         said = follower.said()
 
-    assert (
-        "UNKNOWN from here on: 30 offsets of partition 0 of follow-source were removed before they were read, from 30" in said
-    )
-    assert re.search(
-        r"UNKNOWN from here on: \d+ offsets of partition 1 of follow-sink were removed before they were read", said
-    )
+    assert re.search(r"UNKNOWN from here on: 30 offsets of partition 0 of follow-source .* 30\b", said)
+    assert re.search(r"UNKNOWN from here on: \d+ offsets of partition 1 of follow-sink ", said)
 
 
 @contextmanager

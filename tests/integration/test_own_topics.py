@@ -90,5 +90,4 @@ def test_a_setting_that_brokers_do_not_know_ends_the_run_with_their_words(chaos_
     report = chaos_session.run(file.scenarios[0], file.system, "", lambda _event: None).report
 
     assert report.verdict is Verdict.UNKNOWN
-    assert any("topics, enriched: the brokers refuse this declaration: " in problem for problem in report.problems)
-    assert any("compresion.type" in problem for problem in report.problems)
+    assert any("topics, enriched: " in problem and "compresion.type" in problem for problem in report.problems)

