@@ -138,7 +138,7 @@ def write(path: Path, audit: Audit) -> None:
     """Write the report: in one step where it is a regular file."""
     report = {
         "verdict": audit.verdict.name,
-        "findings": [_finding(finding) for finding in audit.findings],
+        "findings": [_with_anomalies_in_details(finding) for finding in audit.findings],
         "records": audit.records,
         "seconds": round(audit.seconds, 3),
         "records_per_second": _rate(audit),
@@ -151,7 +151,7 @@ def write(path: Path, audit: Audit) -> None:
         files.write_atomically(path, text)
 
 
-def _finding(finding: Finding) -> Mapping[str, Any]:
+def _with_anomalies_in_details(finding: Finding) -> Mapping[str, Any]:
     examples = [{**one.to_json(), "detail": f"{one.anomaly}: {one.words}"} for one in finding.examples]
     return finding.to_json() | {"examples": examples}
 

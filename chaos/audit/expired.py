@@ -129,7 +129,7 @@ def compare(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question, l
     whole = fixed.records <= limits.most_rows
     both = [_read(log, numbers, limits) for log in (wanted, sink)] if whole else []
     for number in numbers or ():
-        ours, theirs = (_of(log, number) for log in both or (_read(log, [number], limits) for log in (wanted, sink)))
+        ours, theirs = (_of_partition(log, number) for log in both or (_read(log, [number], limits) for log in (wanted, sink)))
         ends = fixed.sink.get(number)
         expired = of_source.get(number, 0)
         found = cut(
@@ -177,8 +177,7 @@ def _read(log: DataFrame, numbers: list[int] | None, limits: Limits) -> _Log:
     return columns[0][order], columns[1][order], columns[2][order]
 
 
-def _of(log: _Log, number: int) -> _Log:
-    """Those of one partition."""
+def _of_partition(log: _Log, number: int) -> _Log:
     begin, end = np.searchsorted(log[0], [number, number + 1])
     return log[0][begin:end], log[1][begin:end], log[2][begin:end]
 

@@ -153,10 +153,10 @@ def _told(name: str, what: str) -> Iterator[None]:
     except BaseException as error:
         said = f"exit({error.code!r}) was called" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         said = str(error) if isinstance(error, user_code.OverdueError) else said
-        raise AuditUsageError(f"--model {name}: {what}: {one_line(said)}{_place(error)}; mend the model") from error
+        raise AuditUsageError(f"--model {name}: {what}: {one_line(said)}{_in_their_code(error)}; mend the model") from error
 
 
-def _place(error: BaseException) -> str:
+def _in_their_code(error: BaseException) -> str:
     """Where in the user's own code it was, if it was there."""
     frames = (one for one in reversed(extract_tb(error.__traceback__)) if not _NOT_THEIRS.search(one.filename))
     return next((f" ({one.filename}:{one.lineno})" for one in frames), "")
@@ -194,7 +194,9 @@ def require_known(spark: SparkSession, identity: str, demanded: Model, *, header
 def dense(logs: Logs, demanded: Model) -> Prepared:
     rows = decoded(logs.source)
     bounds = _whole(logs.fixed.sink, _partitions(logs))
-    expected = rows.select("id", "partition", *_demand(demanded))
+    value = demanded(F.col("value")).cast("string").alias("value")
+    required = F.lit(True).alias("required")  # noqa: FBT003 - a literal of SQL
+    expected = rows.select("id", "partition", value, required, F.col("offset").alias("position"))
     evidence = Evidence("sink", expected, logs.sink, bounds, _positions(logs))
     otherwise = partial(by_key, logs, demanded)
     return Prepared(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
@@ -246,7 +248,10 @@ def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> P
     wanted = _wanted(logs.source, demanded)
     copied = None if anywhere else alignment.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):
-        evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
+        columns = "id long, partition int, value string, required boolean, position long"
+        nothing = logs.source.sparkSession.createDataFrame([], columns)
+        bounds = _whole(logs.fixed.sink, _partitions(logs) + 1)
+        evidence = Evidence("sink", nothing, logs.sink.limit(0), bounds, _positions(logs))
         return Prepared(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
     narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
     are_few = logs.records <= _DEFAULT.small_rows
@@ -376,17 +381,6 @@ def _removable(fixed: Fixed, *, anywhere: bool) -> str:
     followed = "offset < max(offset) OVER (PARTITION BY key, partition)"
     elsewhere = "min(partition) OVER (PARTITION BY key) < max(partition) OVER (PARTITION BY key)"
     return f"(value IS NULL OR {followed}{f' OR {elsewhere}' if anywhere else ''})"
-
-
-def _nothing(logs: Logs) -> tuple[DataFrame, DataFrame]:
-    """What is expected and observed where nothing is."""
-    expected = "id long, partition int, value string, required boolean, position long"
-    return logs.source.sparkSession.createDataFrame([], expected), logs.sink.limit(0)
-
-
-def _demand(demanded: Model) -> tuple[Column, ...]:
-    value = demanded(F.col("value")).cast("string").alias("value")
-    return (value, F.lit(True).alias("required"), F.col("offset").alias("position"))  # noqa: FBT003 - a literal of SQL
 
 
 def _partitions(logs: Logs) -> int:

@@ -123,11 +123,11 @@ def _ids_are_places(
     logs: Logs, asked: Prepared, sides: tuple[Groups | None, Groups | None], found: Sequence[Finding], limits: Limits
 ) -> bool:
     """Whether what the ids say is right: they are dealt out in turn, and none recurs, or did before compaction."""
-    may_have_recurred = bool(logs.fixed.compacted) and not _certain(found, *sides)
+    may_have_recurred = bool(logs.fixed.compacted) and not _cannot_recur(found, *sides)
     return not may_have_recurred and dealt_in_turn(logs.source, sides[0], asked.evidence, limits)
 
 
-def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:
+def _cannot_recur(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:
     """Whether no id can recur in the source: all is there once, and there are as many records on both sides."""
     if expected is None or observed is None or any(one.verdict is not Verdict.VALID for one in found):
         return False
@@ -185,11 +185,11 @@ def _in_uncommitted_view(evidence: Evidence, sink: DataFrame, uncommitted: DataF
     split, hidden = found.get("split view", 0), found.get("aborted", 0)
     checked = sum(found.values())
     verdict, note = rule(evidence, split, checked)
-    examples = tuple(_split(one) for one in first(rows.where("kind = 'split view'"), split))
+    examples = tuple(_of_split_view(one) for one in first(rows.where("kind = 'split view'"), split))
     return Finding("atomicity", "sink", verdict, split, checked, {"split view": split, "aborted": hidden}, examples, note)
 
 
-def _split(row: Row) -> Example:
+def _of_split_view(row: Row) -> Example:
     """Without an id: what the views disagree about may be the key."""
     read, there = row["read"], row["there"]
     shown = f"key {there['key']!r}, value {there['value']!r}" if there is not None else "nothing"

@@ -6,7 +6,7 @@ fixed offsets (`tests/integration/test_audit.py`). Many records, keys that are S
 Spark's (`chaos.audit.logs.land`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -121,15 +121,13 @@ class _File:
 
     def _write(self) -> None:
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(_SCHEMA)
-        arrays = [_array(column, of.type) for column, of in zip(columns, _SCHEMA, strict=True)]
+        arrays = [  # texts are what the bytes are, UTF-8 or not, as in Spark's ``CAST(key AS STRING)``
+            pa.array(column, pa.binary()).view(of.type) if of.type == pa.string() else pa.array(column, of.type)
+            for column, of in zip(columns, _SCHEMA, strict=True)
+        ]
         self._file.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA))
         self._rows, self._bytes = [], 0
 
     def close(self) -> None:
         self._write()
         self._file.close()
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Texts are what the bytes are, UTF-8 or not, as in Spark's ``CAST(key AS STRING)``."""
-    return pa.array(values, pa.binary()).view(kind) if kind == pa.string() else pa.array(values, kind)

@@ -66,7 +66,7 @@ def served(given: str, page: Page) -> Iterator[str]:
         raise AuditUsageError(f"--metrics {given}: {error.strerror or error}") from None
     negotiates = make_wsgi_app(registry)
     server.set_app(lambda environ, start: negotiates({**environ, "HTTP_ACCEPT": _ACCEPT}, start))
-    server.handle_error = _is_private  # type: ignore[method-assign] # its class is local to start_http_server
+    server.handle_error = _say_nothing  # type: ignore[method-assign] # its class is local to start_http_server
     try:
         yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
     finally:
@@ -75,5 +75,5 @@ def served(given: str, page: Page) -> Iterator[str]:
         server.server_close()
 
 
-def _is_private(request: Any, client_address: Any) -> None:
+def _say_nothing(request: Any, client_address: Any) -> None:
     """A client that goes away in the middle of an answer is worth no line."""

@@ -92,14 +92,11 @@ def line(now: Moment) -> str:
     }
     told = [f"{name} {number(count)}" for name, count in always.items()] + [f"stall {now.stall_s:.0f}{_SPACE}s"]
     told += [f"{name} {number(count)}" for name, count in others.items() if count]
-    return " · ".join((f"read {number(counts.source)} and {number(counts.sink)}", *told, _judged(now)))
-
-
-def _judged(now: Moment) -> str:
     judged = sorted(now.follow.judged.items())
+    places = " ".join(f"{partition}:{offset}" for partition, offset in judged) or "nothing"
     if len(judged) > _SHOWN_PARTITIONS:
-        return f"judged to {number(sum(offset for _, offset in judged))} in {len(judged)} partitions"
-    return f"judged to {' '.join(f'{partition}:{offset}' for partition, offset in judged) or 'nothing'}"
+        places = f"{number(sum(offset for _, offset in judged))} in {len(judged)} partitions"
+    return " · ".join((f"read {number(counts.source)} and {number(counts.sink)}", *told, f"judged to {places}"))
 
 
 def news(now: Moment, before: Counts, found: list[Seen]) -> Iterator[str]:
@@ -108,8 +105,11 @@ def news(now: Moment, before: Counts, found: list[Seen]) -> Iterator[str]:
         first = next((one for one in found if one.anomaly == anomaly), None)
         more = getattr(now.follow.counts, name) - getattr(before, name) - 1
         if first is not None:
+            side: Side = "source" if anomaly == "answered late" else "sink"
+            where = now.located(side, first.partition, first.offset)
+            told = ", ".join(filter(None, (_named(first.identity), where, first.detail)))
             others = f" (and {number(more)} more)" if more > 0 else ""
-            yield f"{anomaly}: {_told(now, first)}{others}"
+            yield f"{anomaly}: {told}{others}"
 
 
 def gap(now: Moment, demand: Demand, gaps: int) -> str:
@@ -118,12 +118,6 @@ def gap(now: Moment, demand: Demand, gaps: int) -> str:
     waited = (now.follow.seen_ms - demand.since_ms) / 1000
     told = f"gaps: {number(gaps)}, the oldest {where}, {_named(demand.identity)}"
     return f"{told}, demanded {waited:.0f}{_SPACE}s ago; each is taken back if it is answered"
-
-
-def _told(now: Moment, one: Seen) -> str:
-    side: Side = "source" if one.anomaly == "answered late" else "sink"
-    where = now.located(side, one.partition, one.offset)
-    return ", ".join(filter(None, (_named(one.identity), where, one.detail)))
 
 
 def _named(identity: bytes | None) -> str:

@@ -102,7 +102,7 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
         "at": {side: list(follow.at[side].items()) for side in SIDES},
         "judged": list(follow.judged.items()),
         "answered_to": list(follow.answered_to.items()),
-        "examples": [[one.anomaly, one.partition, one.offset, _text(one.identity), one.detail] for one in follow.examples],
+        "examples": [[one.anomaly, one.partition, one.offset, _decoded(one.identity), one.detail] for one in follow.examples],
         "doubts": follow.doubts,
         "moments": [follow.seen_ms, follow.grew_ms, follow.first_answer_ms],
         "positions": None if follow.positions is None else list(follow.positions.items()),
@@ -127,7 +127,10 @@ def restored(asked: Comparison, told: Mapping[str, Any], arrays: Mapping[str, np
     found = Follow(replace(asked, begun_within=told["begun_within"]), Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}
     found.judged, found.answered_to = _mapping(told["judged"]), _mapping(told["answered_to"])
-    found.examples = [_seen(*one) for one in told["examples"]]
+    found.examples = [
+        Seen(anomaly, partition, offset, None if identity is None else identity.encode(), detail)
+        for anomaly, partition, offset, identity, detail in told["examples"]
+    ]
     found.doubts = {side: dict(told["doubts"][side]) for side in SIDES}
     found.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]
     found.positions = None if told["positions"] is None else _mapping(told["positions"])
@@ -170,9 +173,5 @@ def _mapping(pairs: list[tuple[int, int]]) -> dict[int, int]:
     return dict(pairs)
 
 
-def _seen(anomaly: str, partition: int, offset: int, identity: str | None, detail: str) -> Seen:
-    return Seen(anomaly, partition, offset, None if identity is None else identity.encode(), detail)
-
-
-def _text(identity: bytes | None) -> str | None:
+def _decoded(identity: bytes | None) -> str | None:
     return None if identity is None else identity.decode(errors="replace")
