@@ -131,7 +131,10 @@ class _Question(Generic[_Value]):
     def answer(self, given: str, *, asks: bool) -> _Value:
         """The value of what was given, or else of what is answered now, or else of the default."""
         if given or not asks:
-            return self._of_flag(given or self.default or "")
+            try:
+                return self.checked(given or self.default or "")
+            except ValueError as error:
+                raise InitUsageError(f"{self.place}: {error}") from None
 
         def answered(text: str) -> _Value:
             try:
@@ -141,12 +144,6 @@ class _Question(Generic[_Value]):
 
         value: _Value = typer.prompt(self.text, default=self.default, value_proc=answered, show_default=bool(self.default))
         return value
-
-    def _of_flag(self, text: str) -> _Value:
-        try:
-            return self.checked(text)
-        except ValueError as error:
-            raise InitUsageError(f"{self.place}: {error}") from None
 
 
 def _completed(given: Answers, folder: Path) -> Declaration:

@@ -85,14 +85,8 @@ def _common(declared: Declaration) -> Iterator[str]:
         yield "environment:"
         yield from (f"  {_quoted(name)}: {_quoted(value)}" for name, value in declared.environment.items())
     yield "expected: source  # it writes each record as it is; if it does not, say what it writes, in SQL or in Python:"
-    yield "# expected: {sql: 'SELECT key, upper(value) AS value, partition, offset FROM READS'}".replace(
-        "READS", _view(declared.reads)
-    )
-
-
-def _view(topic: str) -> str:
-    """The name of a topic in a query, between single quotes of YAML."""
-    return quoted(topic).replace("'", "''")
+    view = quoted(declared.reads).replace("'", "''")  # between single quotes of YAML
+    yield "# expected: {sql: 'SELECT key, upper(value) AS value, partition, offset FROM READS'}".replace("READS", view)
 
 
 def _listed(key: str, words: Iterable[str]) -> Iterator[str]:
