@@ -58,7 +58,7 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
     if Capability.CHECKPOINT not in plan.scenario.pipeline.capabilities:
         return None
     table = plan.table
-    sink_ends = partial(kafka.offsets, *plan.topics.output) if table is None else partial(_versions, table)
+    sink_ends = partial(kafka.offsets, *plan.topics.output) if table is None else partial(_versions_as_bounds, table)
     return Job(
         plan.folder / CHECKPOINT,
         plan.topics.source,
@@ -68,7 +68,7 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
     )
 
 
-def _versions(table: TableSink) -> Mapping[int, Bounds]:
+def _versions_as_bounds(table: TableSink) -> Mapping[int, Bounds]:
     """How often rows were added to a table, as if these were the offsets of a log."""
     count = table.versions()
     return {0: Bounds(0, count, count)}
@@ -129,7 +129,7 @@ class BatchSight:
         else:
             came = self.when.seen == "planned" or (self._batch == batch and bool(self._grown))
         if came:
-            self.facts = self._seen(checkpoint, batch)
+            self.facts = self._facts(checkpoint, batch)
 
     def _ends_of_sink(self, state: State) -> Mapping[int, Bounds]:
         """Empty where they do not matter: brokers have other work, too. Which batch is the last one is not known before."""
@@ -162,7 +162,7 @@ class BatchSight:
             last = batch  # an earlier one may have it all already: a query with state plans batches without records
         return last
 
-    def _seen(self, checkpoint: Path, batch: int) -> Mapping[str, Any]:
+    def _facts(self, checkpoint: Path, batch: int) -> Mapping[str, Any]:
         begin, end = (planned(checkpoint, number, self.job.source) for number in (batch - 1, batch))
         grown = {"grown": self._grown} if self.when.seen == "rows" else {}
         return {"batch": batch, "seen": self.when.seen, "begin": begin, "end": end, **grown}

@@ -115,7 +115,11 @@ class Environment:
         if self.external is None:
             kafka = kafka_versions.ensure(spec.kafka.version, parts, self.echo)
             brokers, workers, config = spec.kafka.brokers, spec.spark.workers, spec.kafka.config
-            place = replace(place, services=_services(spec, plan_of_addresses))
+            services = tuple(
+                Service(name, declared.address or plan_of_addresses.service(number), declared.run, declared.environment)
+                for number, (name, declared) in enumerate(spec.services.items(), start=1)
+            )
+            place = replace(place, services=services)
             system = managed_system(place, kafka, brokers=brokers, workers=workers, config=config)
         else:
             system = external_system.found(place, self.external, self.echo)
@@ -132,14 +136,6 @@ class Environment:
             runtime = containers.open_runtime(session_files(), self.runs, self.echo)
             return runtime, Addresses(runtime.net)
         return LocalRuntime(session_files()), addresses.from_environment()
-
-
-def _services(spec: SystemSpec, plan: Addresses) -> tuple[Service, ...]:
-    """What is declared, with addresses for those that a run starts."""
-    return tuple(
-        Service(name, declared.address or plan.service(number), declared.run, declared.environment)
-        for number, (name, declared) in enumerate(spec.services.items(), start=1)
-    )
 
 
 def _heals(system: System) -> bool:

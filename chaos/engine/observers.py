@@ -92,7 +92,9 @@ class Sampler(Poller):
             written = sum(self._kafka.end(*one, IsolationLevel.READ_UNCOMMITTED) for one in self._sources)
             end = self._output(IsolationLevel.READ_COMMITTED)
         except (KafkaException, InconclusiveError) as error:
-            self._silent(str(error))
+            if str(error) != self._error:
+                self._error = str(error)
+                self._history.record(LeaderSilent(error=self._error))
             return None
         self._error = ""
         lacking = refused(self._history)
@@ -104,11 +106,6 @@ class Sampler(Poller):
             return end if self._counted is None else self._counted.records(end)
         pipeline = self._history.latest(PipelineSampled)
         return sum(pipeline.positions.values()) if pipeline else 0
-
-    def _silent(self, error: str) -> None:
-        if error != self._error:
-            self._error = error
-            self._history.record(LeaderSilent(error=error))
 
 
 class PipelineSampler(Poller):

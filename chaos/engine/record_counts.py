@@ -46,7 +46,10 @@ class Counted:
         """
         self._read_on()
         read = sum(self._read_to.values())
-        return min(end, self._records + _share(max(0, end - read), self._records, read))
+        unread = max(0, end - read)
+        if self._records and read:  # of offsets that were not read, so many are records as of those that were
+            unread = unread * self._records // read
+        return min(end, self._records + unread)
 
     def close(self) -> None:
         if self._reader is not None:
@@ -78,8 +81,3 @@ class Counted:
 
     def _passed(self, partition: int, offset: int) -> None:
         self._read_to[partition] = max(offset, self._read_to.get(partition, 0))
-
-
-def _share(unread: int, records: int, read: int) -> int:
-    """Of offsets that were not read, so many are records as of those that were; all, before anything was read."""
-    return unread if not records or not read else unread * records // read

@@ -63,7 +63,11 @@ def _read(path: Path, parse: Callable[[Path], T]) -> T:
     except OSError as error:
         raise InconclusiveError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InconclusiveError(f"{path} is damaged ({_why(error)}): run the scenario again") from error
+        why = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            why = ": ".join((*map(str, first["loc"]), first["msg"]))
+        raise InconclusiveError(f"{path} is damaged ({one_line(why)}): run the scenario again") from error
 
 
 def _require_format(run: Path) -> None:
@@ -87,13 +91,6 @@ def _was_judged(run: Path) -> bool:
         return any(phase["name"] == "judge" for phase in _report(run)["phases"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return one_line(": ".join((*map(str, first["loc"]), first["msg"])))
-    return one_line(f"{type(error).__name__}: {error}")
 
 
 def _report(run: Path) -> Any:
