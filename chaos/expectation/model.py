@@ -219,7 +219,10 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
     pipeline = scenario.pipeline
     if pipeline.sink is None or not pipeline.way.compares_rows:
         return None
-    identity, sources = pipeline.identity or "", _sources(scenario)
+    identity, sources = pipeline.identity or "", OneTopic()
+    if scenario.workload.also:
+        sizes = [scenario.topics[topic].partitions for topic in scenario.filled]
+        sources = SeveralTopics({topic: sum(sizes[:number]) for number, topic in enumerate(scenario.filled)})
     integers = "" if sources.unordered or scenario.workload.rows is not None else scenario.source
     if pipeline.way.gives_rows:
         return Model(definitions.of(pipeline.way, folder), forms.of_scenario(scenario), sources, identity, integers=integers)
@@ -230,10 +233,3 @@ def compares_headers(scenario: Scenario) -> bool:
     """Whether headers count as a part of the value."""
     model = of_scenario(scenario)
     return scenario.pipeline.keeps_headers and (model is None or model.compares_headers)
-
-
-def _sources(scenario: Scenario) -> OneTopic:
-    if not scenario.workload.also:
-        return OneTopic()
-    sizes = [scenario.topics[topic].partitions for topic in scenario.filled]
-    return SeveralTopics({topic: sum(sizes[:number]) for number, topic in enumerate(scenario.filled)})
