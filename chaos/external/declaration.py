@@ -241,7 +241,12 @@ def load(path: Path) -> External:
     Raises:
         ScenarioError: it cannot be read, or it is wrong; one line for every error.
     """
-    return _rooted(load_text(read(path), path), path.absolute().parent)
+    external, folder = load_text(read(path), path), path.absolute().parent
+    if external.tls is None:
+        return external
+    names = {"ca": external.tls.ca, "certificate": external.tls.certificate, "key": external.tls.key}
+    files = {name: str(folder / value) for name, value in names.items() if value is not None}
+    return external.model_copy(update={"tls": external.tls.model_copy(update=files)})
 
 
 def load_text(text: str, path: Path) -> External:
@@ -251,11 +256,3 @@ def load_text(text: str, path: Path) -> External:
         return External.model_validate(tree)
     except ValidationError as error:
         raise wrong_at(mistakes(error, External), tree, path) from None
-
-
-def _rooted(external: External, folder: Path) -> External:
-    if external.tls is None:
-        return external
-    names = {"ca": external.tls.ca, "certificate": external.tls.certificate, "key": external.tls.key}
-    files = {name: str(folder / value) for name, value in names.items() if value is not None}
-    return external.model_copy(update={"tls": external.tls.model_copy(update=files)})

@@ -121,15 +121,8 @@ class ExternalSpark:
 
     def executors(self) -> list[Executor]:
         """All executors on this machine, of any application; a fault selects those of the pipeline's own."""
-        found = list(_executors_here()) if self.is_here else []
-        return sorted(found, key=lambda executor: (executor.app, executor.id))
-
-
-def _executors_here() -> Iterator[Executor]:
-    for process in psutil.process_iter():
-        executor = executor_of(process)
-        if executor is not None:
-            yield executor
+        found = map(executor_of, psutil.process_iter()) if self.is_here else ()
+        return sorted(filter(None, found), key=lambda executor: (executor.app, executor.id))
 
 
 # the cluster ------------------------------------------------------------------------------------------------------------
@@ -149,7 +142,10 @@ def found(place: Place, external: External, echo: Echo) -> System:
     spark = _spark(place, external, cluster)
     spark.check()
     built = System(place, kafka, spark, links)
-    values = {number: _values(external, cluster, number) for number in cluster.brokers}
+    values = {
+        number: {"broker": external.names.get(number, host), "id": number, "host": host, "port": port}
+        for number, (host, port) in cluster.brokers.items()
+    }
     built.hooks = BrokerHooks(external.hooks, values, security.secrets(external))
     for remark in _remarks(external, cluster):
         echo(remark)
@@ -171,9 +167,11 @@ def look(external: External) -> Cluster:
             lambda: _metadata(client, errors), within_s=_ANSWERS_WITHIN_S, reason="metadata", ignore=(KafkaException,)
         )
     except (KafkaException, DeadlineError, HopelessError) as error:
+        # To a request for metadata, a wrong password looks like a time-out: librdkafka reported the reason on the way.
+        telling = [one for one in errors if one.code() in _SELF_EXPLAINED] or errors
+        why = " ".join(telling[0].str().split()) if telling else str(error)
         raise RuntimeUnavailableError(
-            f"no broker of {servers} answers: {_why(error, errors)}; check bootstrap, tls and sasl in the external file, "
-            "and the network"
+            f"no broker of {servers} answers: {why}; check bootstrap, tls and sasl in the external file, and the network"
         ) from error
     brokers = {number: (broker.host, broker.port) for number, broker in sorted(metadata.brokers.items())}
     return replace(unseen, brokers=brokers)
@@ -191,12 +189,6 @@ def _metadata(client: AdminClient, errors: list[KafkaError]) -> Any:
         if any(one.code() in _HOPELESS for one in errors):
             raise HopelessError from error
         raise
-
-
-def _why(error: Exception, errors: list[KafkaError]) -> str:
-    """What librdkafka reported on the way: to a request for metadata, a wrong password looks like a time-out."""
-    telling = [one for one in errors if one.code() in _SELF_EXPLAINED] or errors
-    return " ".join(telling[0].str().split()) if telling else str(error)
 
 
 def check(kafka: Kafka, external: External) -> None:
@@ -290,12 +282,12 @@ def hosts_file(cluster: Cluster, addresses: Addresses, others: Mapping[str, str]
         system_hosts: the text of /etc/hosts.
     """
     names = {host: address for host, address in proxy_hosts(cluster, addresses).items() if not is_address(host)}
-    kept = [line for line in (_without(line, names) for line in system_hosts.splitlines()) if line]
+    kept = [line for line in (_without_names(line, names) for line in system_hosts.splitlines()) if line]
     further = [f"{address} {name}" for name, address in others.items() if name not in names]
     return "\n".join([*(f"{address} {name}" for name, address in names.items()), *further, *kept, ""])
 
 
-def _without(line: str, names: Mapping[str, str]) -> str:
+def _without_names(line: str, names: Mapping[str, str]) -> str:
     address, *known = line.partition("#")[0].split() or [""]
     left = [name for name in known if name not in names]
     return f"{address} {' '.join(left)}" if left else ""
@@ -342,11 +334,6 @@ def _resolved(external: External) -> Mapping[str, str]:
         except OSError:
             continue  # a JVM that needs it will report it
     return {name: address for name, address in found.items() if not is_address(name)}
-
-
-def _values(external: External, cluster: Cluster, number: int) -> Mapping[str, object]:
-    host, port = cluster.brokers[number]
-    return {"broker": external.names.get(number, host), "id": number, "host": host, "port": port}
 
 
 def _remarks(external: External, cluster: Cluster) -> Iterator[str]:
