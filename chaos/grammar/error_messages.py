@@ -70,17 +70,14 @@ def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
         case "invalid_key":
             return Mistake(location, Message("not-a-key", f"{str(location[-1])!r} is not a key; keys are words"), at_key=True)
         case "union_tag_invalid":
-            return _unknown_kind(location, value["kind"], _choices(detail["ctx"]["expected_tags"]))
+            kind, kinds = value["kind"], _choices(detail["ctx"]["expected_tags"])
+            text = f"there is no kind {shown(kind)}{did_you_mean(kind, kinds)}; there are: {', '.join(kinds)}"
+            return Mistake((*location, "kind"), Message("unknown-kind", text))
         case "literal_error":
             return _unknown_choice(location, value, _choices(detail["ctx"]["expected"]))
         case _:
             at_key = location[-1:] == ("[key]",)
             return Mistake(location[:-1] if at_key else location, _reworded(detail), at_key)
-
-
-def _unknown_kind(location: Location, kind: object, known: list[str]) -> Mistake:
-    text = f"there is no kind {shown(kind)}{did_you_mean(kind, known)}; there are: {', '.join(known)}"
-    return Mistake((*location, "kind"), Message("unknown-kind", text))
 
 
 def _unknown_choice(location: Location, value: object, known: list[str]) -> Mistake:

@@ -193,14 +193,11 @@ def link_pattern(text: Any) -> LinkPattern:
     left, found, right = (part.strip() for part in text.partition(arrow))
     if not found or not left or not right:
         raise WrongValueError("not-a-link", f"{shown(text)} is not a link; {_LINKS_HELP}")
-    pattern = LinkPattern(_endpoint(left), _accepting(right), both_ways=arrow == "<->")
+    begin, service = _endpoint(left), _SERVICE.fullmatch(right)
+    end = ServiceTarget(service["name"]) if service else _endpoint(right)
+    pattern = LinkPattern(begin, end, both_ways=arrow == "<->")
     _must_be_possible(pattern)
     return pattern
-
-
-def _accepting(text: str) -> str | BrokerTarget | ServiceTarget:
-    found = _SERVICE.fullmatch(text)
-    return ServiceTarget(found["name"]) if found else _endpoint(text)
 
 
 def _must_be_possible(link: LinkPattern) -> None:
