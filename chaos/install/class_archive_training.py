@@ -81,10 +81,10 @@ def _streams(spark: SparkSession, folder: Path, kafka: str) -> None:
 
 def _through_python(batch: DataFrame, _number: int) -> None:
     rows = batch.select("partition", "offset", "key")
-    rows.mapInArrow(_same, rows.schema).collect()
+    rows.mapInArrow(_as_they_are, rows.schema).collect()
 
 
-def _same(batches: Iterator[Any]) -> Iterator[Any]:
+def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
     yield from batches
 
 

@@ -143,11 +143,11 @@ def _holder(host: str, port: int) -> str:
         if connection.status == psutil.CONN_LISTEN and connection.pid and connection.laddr:
             ip, its_port = connection.laddr
             if its_port == port and ip in {host, *_EVERYWHERE}:
-                return f", taken by {_name(connection.pid)} (pid {connection.pid})"
+                return f", taken by {_name_of_process(connection.pid)} (pid {connection.pid})"
     return ""
 
 
-def _name(pid: int) -> str:
+def _name_of_process(pid: int) -> str:
     try:
         return str(psutil.Process(pid).name())
     except psutil.Error:

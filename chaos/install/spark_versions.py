@@ -95,7 +95,9 @@ def ensure(version: str, java: Path, kafka_jars: Path, echo: Echo) -> SparkProgr
     """
     check_interpreters(version, java)
     place, needed = cache.folder(), Needed(java, kafka_jars, jars.Ivy(java, home_here()))
-    folder = _folder(place, version)
+    locked = _lock(version)
+    digest = cache.digest(_RECIPE, version, locked.read_text(encoding="utf-8") if locked else "")
+    folder = place / f"spark-{version}-{digest}"
     with cache.locked(place, echo):
         try:
             _connector(place, version, needed.ivy, echo, verify=False)  # before the package: there may be none, and it is small
@@ -158,27 +160,18 @@ def check_interpreters(version: str, java: Path) -> None:
 # the package ---------------------------------------------------------------------------------------------------------------
 
 
-def _folder(place: Path, version: str) -> Path:
-    locked = _lock(version)
-    return place / f"spark-{version}-{cache.digest(_RECIPE, version, locked.read_text(encoding='utf-8') if locked else '')}"
-
-
 def _lock(version: str) -> Path | None:
     path = _LOCKED / f"{version}.txt"
     return path if path.is_file() else None
-
-
-def _requirements(version: str) -> tuple[str, ...]:
-    """What pip is asked for."""
-    locked = _lock(version)
-    return ("--require-hashes", "--requirement", str(locked)) if locked else (f"pyspark=={version}",)
 
 
 def _install(version: str, folder: Path) -> None:
     """PyPI has the sources only, and they are built by a setuptools that still has what they import."""
     tools = folder / "build"
     _pip(("--require-hashes", "--requirement", str(_BUILD), "--target", str(tools)), version, os.environ.get("PYTHONPATH", ""))
-    words = ("--no-build-isolation", "--no-compile", *_requirements(version), "--target", str(folder))
+    locked = _lock(version)
+    package = ("--require-hashes", "--requirement", str(locked)) if locked else (f"pyspark=={version}",)
+    words = ("--no-build-isolation", "--no-compile", *package, "--target", str(folder))
     _pip(words, version, str(tools))
     shutil.rmtree(tools)
     jar_folders.note(folder)
