@@ -49,11 +49,11 @@ def _verdict(name: object) -> Verdict:
 def _finding(value: Any) -> Any:
     if isinstance(value, Finding):
         return value
-    examples = [_example(one) for one in value["examples"]]
+    examples = [_with_facts(one) for one in value["examples"]]
     return {**value, "verdict": _verdict(value["verdict"]), "examples": examples}
 
 
-def _example(written: Mapping[str, Any]) -> dict[str, Any]:
+def _with_facts(written: Mapping[str, Any]) -> dict[str, Any]:
     """An example with the facts of its detail in place of the words, where they were written."""
     fields = dict(written)
     detail = fields.pop("said", fields["detail"])

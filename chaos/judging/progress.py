@@ -79,7 +79,7 @@ def check(
     Returns:
         A finding; ``checked`` are how many times the output grew; an example is a fault.
     """
-    ended = _as_it_must(events, ends)
+    ended = _expected_end(events, ends)
     events = events if ended is None else events[:ended]
     recovered = recoveries(events)
     grown = growths(events)
@@ -160,12 +160,9 @@ def _is_left(events: Sequence[Event], committed: int, *, total: int, each: bool)
     lag = _lag(events)
     if lag is None or not each:
         return committed < total and lag != 0
-    return committed < min(_written(events), _sent(events, total))
-
-
-def _written(events: Sequence[Event]) -> int:
-    """Offsets in what was filled; markers of a loader's transactions take some too."""
-    return max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
+    # Offsets in what was filled: markers of a loader's transactions take some too.
+    written = max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
+    return committed < min(written, _sent(events, total))
 
 
 def _sent(events: Sequence[Event], total: int) -> int:
@@ -186,7 +183,7 @@ def _lag(events: Sequence[Event]) -> int | None:
     return samples[-1][1].lag if samples else None
 
 
-def _as_it_must(events: Sequence[Event], ends: str | None) -> int | None:
+def _expected_end(events: Sequence[Event], ends: str | None) -> int | None:
     """The place in the history where a pipeline ended that was to end, with the words that it was to say; None otherwise."""
     if ends is None:
         return None
@@ -253,16 +250,12 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
     begins_s = _begins_s(events)
     ends_s = [begins_s[value.fault] for _, value in injected[1:]] + [float("inf")]
     usual_s = _longest_s([event for event in grown if injected and event.index < injected[0][0].index])
-    return tuple(
-        _recovery(value.fault, event, _seconds(event, end_s, grown, usual_s), _committed_at(event, samples))
-        for (event, value), end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
-    )
-
-
-def _recovery(fault: str, injected: Event, took: tuple[float, float] | None, committed: int) -> Recovery:
-    return (
-        Recovery(fault, injected, None, committed) if took is None else Recovery(fault, injected, took[0], committed, took[1])
-    )
+    found = []
+    for (event, value), end_s in zip(injected, ends_s, strict=False):  # one end more than injections, when there are none
+        took_s, stood_s = _seconds(event, end_s, grown, usual_s) or (None, 0.0)
+        committed = next((sample.committed for earlier, sample in reversed(samples) if earlier.index < event.index), 0)
+        found.append(Recovery(value.fault, event, took_s, committed, stood_s))
+    return tuple(found)
 
 
 def growths(events: Sequence[Event]) -> list[Event]:
@@ -314,7 +307,3 @@ def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float)
     longest = max(standstills)
     _, took_s, stood_s = longest if longest[0] > usual_s else standstills[0]
     return round(took_s, 3), round(stood_s, 3)
-
-
-def _committed_at(moment: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> int:
-    return next((sample.committed for event, sample in reversed(samples) if event.index < moment.index), 0)

@@ -201,7 +201,7 @@ def _statements(log: Path, pattern: re.Pattern[bytes]) -> Iterator[_Line | None]
                 start += 1
                 yield None
             elif found := pattern.match(text):
-                line = _Line(log, number, text, found[1].decode(), start, _read(text))
+                line = _Line(log, number, text, found[1].decode(), start, _json_or_none(text))
                 if line.said is None:
                     half = line
                 else:
@@ -211,7 +211,7 @@ def _statements(log: Path, pattern: re.Pattern[bytes]) -> Iterator[_Line | None]
         half.must(not half.text.endswith(b"\n"))
 
 
-def _read(text: bytes) -> Any:
+def _json_or_none(text: bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

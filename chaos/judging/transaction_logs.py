@@ -153,7 +153,7 @@ def _land(reader: "_Reader") -> Logs:
         reader.states(log, settled[log].low, settled[log].hw)
     movers = _movers(reader)
     others = _named(reader, movers) | {log for topic in asked.sinks for log in reader.all_of(topic)}
-    others |= _sources(reader)
+    others |= _read_by_groups(reader)
     more = sorted(log for log in others if log[0] == OFFSETS and log not in homes)
     rest = sorted(log for log in others if log[0] != OFFSETS)
     now, ends = reader.ends([*homes, *more, *rest]), reader.ends(coordinators)
@@ -194,7 +194,7 @@ def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
     return {log for log in named | beside if reader.has(log)}
 
 
-def _sources(reader: "_Reader") -> set[Log]:
+def _read_by_groups(reader: "_Reader") -> set[Log]:
     """What the groups read, if it is asked for, or lost a position: then it must be told whether it is the same topic."""
     asked = reader.asked.with_sources
     wanted = {(one.topic, one.partition) for one in reader.read_positions if asked or one.position is None}

@@ -113,7 +113,8 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     """Decide a run that is complete or was cut short, from its history and its findings."""
     told = stories([step.name for step in schedule.steps], events)
     phase_errors = dict(_phase_errors(events))
-    fault_problems = _fault_problems(told, events)
+    samples = of_type(events, ProgressSampled)
+    fault_problems = {name: _fault_problem(story, samples) for name, story in told.items()}
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, told) if not_sent else set())
     if scenario.ends:
@@ -201,11 +202,6 @@ def _phase_errors(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
             yield event.value.phase, event.value.error
     if isinstance(last, PhaseBegan) and last.phase != _CAN_BE_REPEATED:
         yield last.phase, "the run was ended during this phase"
-
-
-def _fault_problems(told: Mapping[str, Story], events: Sequence[Event]) -> dict[str, str]:
-    samples = of_type(events, ProgressSampled)
-    return {name: _fault_problem(story, samples) for name, story in told.items()}
 
 
 def _fault_problem(story: Story, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
