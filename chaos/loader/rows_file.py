@@ -170,7 +170,9 @@ def _rows(raw: Iterator[tuple[int, Any]], partitions: int, name: Callable[[int],
 
 
 def _row(one: Any, name: Callable[[], str]) -> dict[str, Any]:
-    given = one if isinstance(one, Mapping) else _pair(one, name)
+    given = dict(zip(("key", "value"), one, strict=True)) if isinstance(one, tuple | list) and len(one) == _PAIR else one
+    if not isinstance(given, Mapping):
+        raise RowsError(f"{name()} is not a row but {_type(one)}; give a mapping with key and value, or a pair of both")
     unknown = next((key for key in given if key not in COLUMNS), None)
     if unknown is not None:
         raise RowsError(f"{name()}: {unknown!r} is not known; a row has {', '.join(COLUMNS)}")
@@ -185,12 +187,6 @@ def _row(one: Any, name: Callable[[], str]) -> dict[str, Any]:
         "partition": partition,
         "headers": _headers(given.get("headers"), name),
     }
-
-
-def _pair(one: Any, name: Callable[[], str]) -> Mapping[str, Any]:
-    if isinstance(one, tuple | list) and len(one) == _PAIR:
-        return dict(zip(("key", "value"), one, strict=True))
-    raise RowsError(f"{name()} is not a row but {_type(one)}; give a mapping with key and value, or a pair of both")
 
 
 def _bytes(value: Any, name: Callable[[], str], column: str) -> bytes | None:
