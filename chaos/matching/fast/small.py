@@ -72,7 +72,8 @@ def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, i
     changed = left & (_counts(both.alike, demanded)[both.alike] == 0)
     both.match(both.key, changed | (demanded & both.free))
     ids = _ids(both, lines, changed)
-    processed = _processed(both, positions)
+    ends = np.array([positions.get(number, 0) for number in range(both.partition.max(initial=0) + 1)])
+    processed = np.asarray(both.offset < ends[both.partition], np.bool_)
     right = _right(both, ids, processed)
     answers = right & ~demanded
     answered = runs.of_rows(both.partition[answers], both.offset[answers], *np.divmod(ids[answers], lines)[::-1])
@@ -94,7 +95,10 @@ class _Both:
         places = zip(longs(wanted, *_PLACE), longs(rows, *_PLACE), strict=True)
         self.partition, self.offset = (np.concatenate(side) for side in places)
         self.demanded = np.arange(len(wanted) + len(rows)) < len(wanted)
-        self.keys, values = (_column(wanted, rows, name) for name in ("key", "value"))
+        self.keys, values = (
+            pa.chunked_array([*wanted.column(name).chunks, *rows.column(name).chunks], wanted.schema.field(name).type)
+            for name in ("key", "value")
+        )
         self.keyed = np.asarray(self.keys.is_valid(), np.bool_)
         self.key = _codes(self.keys)
         self.alike = _numbered(self.key, _codes(values))
@@ -145,11 +149,6 @@ def _firsts(classes: Longs, numbers: Longs, which: Flags) -> Longs:
     return firsts
 
 
-def _processed(both: _Both, positions: Mapping[int, int]) -> Flags:
-    ends = np.array([positions.get(number, 0) for number in range(both.partition.max(initial=0) + 1)])
-    return np.asarray(both.offset < ends[both.partition], np.bool_)
-
-
 def _right(both: _Both, ids: Longs, processed: Flags) -> Flags:
     """The records that are plainly right, and their rows."""
     right = both.demanded & ~both.free & processed & (both.exact == both.exact[both.other])
@@ -176,10 +175,6 @@ def _observed(rows: pa.Table, ids: Longs) -> pa.Table:
     keys = pa.array(ids, mask=ids == _NONE).cast(pa.string())
     columns = {name: rows.column(name) for name in ("partition", "offset", "timestamp_ms")}
     return pa.table({**columns, "key": keys, "value": rows.column("value")})
-
-
-def _column(wanted: pa.Table, rows: pa.Table, name: str) -> pa.ChunkedArray:
-    return pa.chunked_array([*wanted.column(name).chunks, *rows.column(name).chunks], wanted.schema.field(name).type)
 
 
 def _codes(texts: pa.ChunkedArray) -> Longs:
