@@ -42,16 +42,14 @@ class ScenarioItem:
 
     def run(self, name: str) -> Outcome:
         """Run one scenario and report it, however it ends."""
-        replay = replay_of(self.node, self.session, self.config, self._minutes(name))
+        minutes = self.config.getoption("--chaos-minutes")
+        more = f" --chaos-minutes {minutes:g}" if minutes and self.file.scenario(name).random else ""
+        replay = replay_of(self.node, self.session, self.config, more)
         scenario = lasting(self.file.scenario(name), self.config)
         with uncaptured(self.config), Live(name) as live:
             outcome = self.session.run(scenario, scenario.system or self.file.system, replay, live)
         report(outcome, self.session, self.config, is_last=self.is_last)
         return outcome
-
-    def _minutes(self, name: str) -> str:
-        minutes = self.config.getoption("--chaos-minutes")
-        return f" --chaos-minutes {minutes:g}" if minutes and self.file.scenario(name).random else ""
 
 
 def test_scenario(scenario: str, chaos_item: ScenarioItem) -> None:
