@@ -95,7 +95,9 @@ def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> Non
     _parametrize(test, report)
     _attach(report, logs)
     if any(phase.error.startswith(_INTERRUPTED) for phase in report.phases):
-        _mark_interrupted(test)
+        # Pytest reports no outcome for an interrupted test, and its set-up alone would leave it green.
+        test.status = "broken"
+        test.statusDetails = StatusDetails(message=f"{_INTERRUPTED}: the run was interrupted; its faults were healed")
 
 
 def attach_text(name: str, text: str) -> None:
@@ -173,12 +175,6 @@ def _tail(log: Path) -> bytes:
         return file.read()
 
 
-def _mark_interrupted(test: TestResult) -> None:
-    """Pytest reports no outcome for an interrupted test, and its set-up alone would leave it green."""
-    test.status = "broken"
-    test.statusDetails = StatusDetails(message=f"{_INTERRUPTED}: the run was interrupted; its faults were healed")
-
-
 def steps(report: Report, events: Sequence[Event]) -> tuple[Step, ...]:
     """One step per phase, in the order they ran."""
     actions = list(_actions(events))
@@ -191,23 +187,18 @@ def _phase(report: Report, phase: PhaseRecord, actions: Sequence[_Action]) -> St
     if phase.name == "judge":
         inner = tuple(_finding(report, finding, stop_ms) for finding in report.findings)
     elif phase.name in {"inject", "heal"}:
-        inner = tuple(_faults(report, _of(phase.name, report, actions)))
+        here = _of_phase(phase.name, report, actions)
+        by_fault = ((fault, [action for action in here if action.what.fault == fault.name]) for fault in report.faults)
+        inner = tuple(_fault(fault, own) for fault, own in by_fault if own)
     status: StepStatus = "broken" if phase.error else _worst(inner)
     return Step(phase.name, phase.start_ms, stop_ms, status, phase.error, steps=inner)
 
 
-def _of(phase: str, report: Report, actions: Sequence[_Action]) -> list[_Action]:
+def _of_phase(phase: str, report: Report, actions: Sequence[_Action]) -> list[_Action]:
     """Actions of the phase `heal` are those begun since it began; all others belong to `inject`."""
     heal_ms = min((record.start_ms for record in report.phases if record.name == "heal"), default=None)
     late = [heal_ms is not None and action.begin.time_ms >= heal_ms for action in actions]
     return [action for action, is_late in zip(actions, late, strict=True) if is_late == (phase == "heal")]
-
-
-def _faults(report: Report, actions: Sequence[_Action]) -> Iterator[Step]:
-    for fault in report.faults:
-        own = [action for action in actions if action.what.fault == fault.name]
-        if own:
-            yield _fault(fault, own)
 
 
 def _fault(fault: FaultRecord, actions: Sequence[_Action]) -> Step:
@@ -275,7 +266,7 @@ def _worst(inner: Sequence[Step]) -> StepStatus:
 
 def write_environment(results_dir: Path | None, mapping: Mapping[str, object]) -> None:
     """Write ``environment.properties``; nothing is done without a results directory, here and below."""
-    lines = [f"{_key(name)} = {_value(str(value))}" for name, value in mapping.items()]
+    lines = [f"{_escaped_key(name)} = {_escaped_value(str(value))}" for name, value in mapping.items()]
     _write(results_dir, "environment.properties", "\n".join(lines))
 
 
@@ -309,11 +300,11 @@ def _github(env: Mapping[str, str]) -> Mapping[str, Any]:
     }
 
 
-def _key(name: str) -> str:
+def _escaped_key(name: str) -> str:
     return name.replace("\\", "\\\\").replace(" ", "\\ ").replace("=", "\\=").replace(":", "\\:")
 
 
-def _value(text: str) -> str:
+def _escaped_value(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 

@@ -3,7 +3,7 @@
 It is the message of `ViolationError` and `InconclusiveError`, so it is plain text of at most 40 lines.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from chaos.common.errors import one_line
 from chaos.report.formatting import (
@@ -60,20 +60,16 @@ def describe(report: Report, example: Example) -> str:
     """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
     if example.partition < 0 and example.id is None:  # of the run, not of a record
         return f"{example.anomaly}: {one_line(example.words)}"
-    there = [example.place] if example.place else _in_log(example)
+    partition = "" if example.partition < 0 else f"partition {example.partition}"
+    offset = "not in the log" if example.offset is None else f"offset {example.offset}"
     parts = [
         _whose(example.id),
-        *there,
+        *([example.place] if example.place else [partition, offset]),
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.words),
     ]
     where = during(report, example.timestamp_ms, example.since_ms)
     return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
-
-
-def _in_log(example: Example) -> list[str]:
-    partition = "" if example.partition < 0 else f"partition {example.partition}"
-    return [partition, "not in the log" if example.offset is None else f"offset {example.offset}"]
 
 
 def _whose(id_: int | str | None) -> str:
@@ -124,7 +120,9 @@ def _outside(faults: Iterable[FaultRecord], time_ms: int) -> str:
 def _lines(report: Report) -> Iterator[str]:
     yield f"{report.verdict.name}: {one_line(' · '.join(phrases(report)) or 'nothing was judged')}"
     yield one_line(report.title)
-    yield f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records, {_times(report)}"
+    began = f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}, " if report.phases else ""
+    of_run = f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records"
+    yield f"{of_run}, {began}{seconds(wall_s(report))}"
     guilty = [finding for finding in report.findings if report.expectations.outcome(finding) is not Verdict.VALID]
     for finding in sorted(guilty, key=lambda finding: -report.expectations.outcome(finding))[:_FINDINGS]:
         yield from _finding(report, finding)
@@ -139,11 +137,6 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Run directory: {report.run_dir}"
     yield f"Judge again: chaos judge {report.run_dir}"
     yield f"Replay: {report.replay}"
-
-
-def _times(report: Report) -> str:
-    began = f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}, " if report.phases else ""
-    return f"{began}{seconds(wall_s(report))}"
 
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:
@@ -190,14 +183,10 @@ def _kinds(finding: Finding) -> str:
     """What is wrong, by its names; what a verifier counts beside that (aborted rows, say) is not broken."""
     if finding.verifier == PROGRESS:  # `_extent` has said it
         return ""
-    known = {name: count for name, count in finding.counts.items() if name in _anomalies(finding)}
+    is_known = finding.verifier in OF_LOGS or finding.verifier == TRANSACTIONS  # its package is installed here
+    wrong = anomalies_of(finding.verifier) if is_known else finding.counts
+    known = {name: count for name, count in finding.counts.items() if name in wrong}
     return f": {tally(known)}" if len(finding.counts) > 1 and any(known.values()) else ""
-
-
-def _anomalies(finding: Finding) -> Collection[str]:
-    """What its verifier calls wrong; all that it counts, where the verifier is not installed here."""
-    is_known = finding.verifier in OF_LOGS or finding.verifier in (PROGRESS, TRANSACTIONS)
-    return anomalies_of(finding.verifier) if is_known else finding.counts
 
 
 def _fault(fault: FaultRecord) -> str:

@@ -177,7 +177,7 @@ def build(
         title=scenario.title,
         tags=scenario.tags,
         verdict=judgement.verdict,
-        judged=_judged(findings),
+        judged=_worst_by_verifier(findings),
         expect=judgement.expectations.verdicts,
         findings=tuple(findings),
         problems=judgement.problems,
@@ -199,7 +199,7 @@ def build(
         twin=next((_twin(value) for _, value in of_type(events, TwinUsed)), ""),
         restarts=sum(said.event == "restarted" for said in _of_supervisors(events)),
         output=judgement.expectations.output,
-        exit_codes=tuple(sorted({code for said in _of_supervisors(events) if (code := _code(said))})),
+        exit_codes=tuple(sorted({code for said in _of_supervisors(events) if (code := _exit_code(said))})),
     )
 
 
@@ -208,7 +208,7 @@ def _of_supervisors(events: Iterable[Event]) -> Iterator[ProcessReport]:
     return (said for _, said in of_type(events, ProcessReport) if not said.is_of_loader and "copy" in said.content)
 
 
-def _code(said: ProcessReport) -> int:
+def _exit_code(said: ProcessReport) -> int:
     """The exit code of a copy that has ended; 0 where nothing is said of one."""
     code = said.content.get("code", 0) if said.event == "ended" else 0
     return code if isinstance(code, int) else 0
@@ -219,7 +219,7 @@ def _twin(used: TwinUsed) -> str:
     return f"the {used.rows} rows of the same pipeline and workload without faults ({when}; twin {used.key})"
 
 
-def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
+def _worst_by_verifier(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
     judged: dict[str, Verdict] = {}
     for finding in findings:
         judged[finding.verifier] = max(finding.verdict, judged.get(finding.verifier, Verdict.VALID))
