@@ -34,7 +34,6 @@ from chaos.runtime.capabilities import Capability
 from chaos.scenario import services, topics
 from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
 from chaos.scenario.pipelines import Pipeline
-from chaos.scenario.rows import Rows
 from chaos.scenario.sinks import TableSink
 from chaos.scenario.verifiers import anomalies_of
 
@@ -66,7 +65,7 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
 def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     yield from _tags(scenario)
     yield from _topics(scenario, system)
-    yield from _workload(scenario.workload)
+    yield from _fillings_too_long(scenario.workload)
     if scenario.workload.also:
         yield from _several(scenario)
     yield from _rows(scenario)
@@ -126,7 +125,7 @@ def _topics(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
         yield ("pipeline", "sink", "routing"), message
 
 
-def _workload(workload: Workload) -> Iterator[Problem]:
+def _fillings_too_long(workload: Workload) -> Iterator[Problem]:
     """`--chaos-minutes` makes a soak longer."""
     for place, filling in fillings(workload):
         problem = too_long(filling)
@@ -162,14 +161,11 @@ def _several(scenario: Scenario) -> Iterator[Problem]:
 
 def _rows(scenario: Scenario) -> Iterator[Problem]:
     for place, filling in fillings(scenario.workload):
-        if filling.rows is not None:
-            yield from within((*place, "rows"), _rows_of(scenario, filling.rows))
-
-
-def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
-    yield from _placeholders(rows.texts, scenario.topics)
-    if rows.SENDS_ITSELF:
-        yield from _at(rows.kind, scenario.pipeline.way.refused_unknown(scenario.pipeline))
+        rows, here = filling.rows, (*place, "rows")
+        if rows is not None:
+            yield from within(here, _placeholders(rows.texts, scenario.topics))
+            if rows.SENDS_ITSELF:
+                yield from within(here, _at(rows.kind, scenario.pipeline.way.refused_unknown(scenario.pipeline)))
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:

@@ -91,10 +91,10 @@ def _key(name: str, field: FieldInfo) -> str:
     key = field.alias or name
     if field.is_required():
         return f"{key}*"
-    return key if field.default in (None, ()) else f"{key} ({_shown(name, field.default)})"
+    return key if field.default in (None, ()) else f"{key} ({_default_in_words(name, field.default)})"
 
 
-def _shown(name: str, default: Any) -> str:
+def _default_in_words(name: str, default: Any) -> str:
     if name.endswith("_bytes"):
         return text_of_size(default)
     return spoken_seconds(default) if name.endswith("_s") and isinstance(default, float) else str(default)

@@ -28,10 +28,10 @@ def meaning(declared: type, field: str) -> str:
 
 def markdown(text: str) -> str:
     """Text of a docstring as Markdown: its tables, examples of YAML, which are indented, and literals."""
-    return "\n\n".join(_block(block) for block in text.split("\n\n"))
+    return "\n\n".join(_as_markdown(block) for block in text.split("\n\n"))
 
 
-def _block(block: str) -> str:
+def _as_markdown(block: str) -> str:
     if block.startswith("=="):
         return _table(block.splitlines())
     if all(line.startswith("    ") for line in block.splitlines()):

@@ -75,7 +75,9 @@ class Draft:
             message = Message("until-of-block", "the end of its block heals this fault; leave `until` out")
             raise ScenarioError(as_line(f"{added.name}, until", message))
         if isinstance(added.when, After) and added.when.after_s == 0:
-            added = added.model_copy(update={"when": self._moment(flowing_s)})
+            at_s = min(flowing_s, self.scenario.workload.loading_s + _LATEST_S)
+            when = After(after=text_of_seconds(floor(10 * at_s) / 10))
+            added = added.model_copy(update={"when": when})
         self.scenario = self._with(faults=(*before, added))
         return added
 
@@ -91,10 +93,6 @@ class Draft:
         )
         _refuse(self._problems(scenario))
         return scenario
-
-    def _moment(self, flowing_s: float) -> After:
-        latest_s = self.scenario.workload.loading_s + _LATEST_S
-        return After(after=text_of_seconds(floor(10 * min(flowing_s, latest_s)) / 10))
 
     def _with(self, **keys: Any) -> Scenario:
         """The scenario with these keys, unless it is wrong whatever may be expected of it."""

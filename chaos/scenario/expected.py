@@ -104,7 +104,7 @@ class ByQuery(Way):
     """
 
     def refused(self, pipeline: Any) -> Iterator[Problem]:
-        if not any(_named(name, self.sql or "") for name in pipeline.reads):
+        if not any(_is_named_in(name, self.sql or "") for name in pipeline.reads):
             there = ", ".join(map(quoted, pipeline.reads))
             text = f"the query names none of the topics that this pipeline reads: {there}"
             yield ("expected", "sql"), Message("query-without-topic", text)
@@ -255,7 +255,7 @@ def of_pipeline(declared: Any) -> Iterator[Problem]:
         declared: the pipeline, of any kind that writes.
     """
     if declared.way.gives_rows:
-        yield from _alike(declared.reads)
+        yield from _alike_in_sql(declared.reads)
     yield from declared.way.refused(declared)
     if declared.sink.form == "state":
         yield from _beside_state(declared)
@@ -274,7 +274,7 @@ def missing_rows(declared: Any, code: str, text: str) -> Iterator[Problem]:
         yield place, Message(code, text)
 
 
-def _alike(reads: tuple[str, ...]) -> Iterator[Problem]:
+def _alike_in_sql(reads: tuple[str, ...]) -> Iterator[Problem]:
     folded = [name.lower() for name in reads]
     twice = next((name for number, name in enumerate(reads) if name.lower() in folded[:number]), None)
     if twice is not None:
@@ -305,5 +305,5 @@ def quoted(topic: str) -> str:
     return topic if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", topic) else f"`{topic}`"
 
 
-def _named(topic: str, sql: str) -> bool:
+def _is_named_in(topic: str, sql: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-])", sql, re.IGNORECASE) is not None

@@ -65,7 +65,11 @@ def _crossed(raw: Any) -> bool:
 
 
 def _cases(raw: CommentedMap, here: Location) -> Iterator[CommentedMap]:
-    axes = {str(axis): _axis(values, (*here, "matrix", str(axis))) for axis, values in _axes(raw["matrix"], here).items()}
+    matrix = raw["matrix"]
+    if not isinstance(matrix, Mapping) or not matrix:
+        text = f"{shown(matrix)} is not a matrix; write matrix: {{request: [Produce, EndTxn]}}"
+        raise MatrixProblem((*here, "matrix"), Message("not-a-matrix", text))
+    axes = {str(axis): _axis(values, (*here, "matrix", str(axis))) for axis, values in matrix.items()}
     overrides = list(_overrides(raw.get("overrides", []), axes, (*here, "overrides")))
     if (cases := prod(len(values) for values in axes.values())) > _MOST:
         text = f"this makes {cases} scenarios; at most {_MOST} are allowed"
@@ -73,13 +77,6 @@ def _cases(raw: CommentedMap, here: Location) -> Iterator[CommentedMap]:
     for combination in product(*(values.items() for values in axes.values())):
         words = {axis: word for axis, (word, _) in zip(axes, combination, strict=True)}
         yield _case(raw, words, {axis: value for axis, (_, value) in zip(axes, combination, strict=True)}, overrides, here)
-
-
-def _axes(matrix: Any, here: Location) -> Mapping[Any, Any]:
-    if not isinstance(matrix, Mapping) or not matrix:
-        text = f"{shown(matrix)} is not a matrix; write matrix: {{request: [Produce, EndTxn]}}"
-        raise MatrixProblem((*here, "matrix"), Message("not-a-matrix", text))
-    return matrix
 
 
 def _axis(values: Any, here: Location) -> Mapping[str, Any]:
@@ -145,23 +142,14 @@ def _case(
     if isinstance(case.get("name"), str):
         case["name"] = _name(case["name"], words, (*here, "name"))
     for override in overrides:
-        if _matches(override["at"], words):
-            _put(override["set"], case)
+        if all(words[str(axis)] in _listed(wanted) for axis, wanted in override["at"].items()):
+            for key, value in copied(override["set"]).items():
+                case[key] = value
+                case.lc.add_kv_line_col(key, override["set"].lc.data[key])  # it keeps the place where it was written
     for key in list(case):
         case[key] = _filled(case[key], words, values, (*here, str(key)))
     case["matrix"] = dict(words)
     return case
-
-
-def _matches(at: Mapping[Any, Any], words: Mapping[str, str]) -> bool:
-    return all(words[str(axis)] in _listed(wanted) for axis, wanted in at.items())
-
-
-def _put(changes: CommentedMap, case: CommentedMap) -> None:
-    """Set the keys of an override, which keep the places where they were written."""
-    for key, value in copied(changes).items():
-        case[key] = value
-        case.lc.add_kv_line_col(key, changes.lc.data[key])
 
 
 def _name(name: str, words: Mapping[str, str], here: Location) -> str:

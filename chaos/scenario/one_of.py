@@ -60,7 +60,9 @@ class OneOf:
     def _read(self, value: Any) -> KindByKey:
         if isinstance(value, KindByKey):
             return value
-        given = _given(self.whole.model_validate(value))
+        whole, fields = self.whole.model_validate(value), self.whole.model_fields
+        default = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+        given = {field.alias or name for name, field in fields.items() if getattr(whole, name) != default[name]}
         named = [key for key in self._kinds if key in given]
         if len(named) != 1:
             code, begins = self._wrong
@@ -76,14 +78,6 @@ class OneOf:
 
 def _listed(keys: list[str]) -> str:
     return f"{', '.join(keys[:-1])} and {keys[-1]}"
-
-
-def _given(whole: Declared) -> set[str]:
-    """The keys that have another value than by default."""
-    fields = type(whole).model_fields.items()
-    return {
-        field.alias or name for name, field in fields if getattr(whole, name) != field.get_default(call_default_factory=True)
-    }
 
 
 def _with_all_keys(kinds: tuple[type[KindByKey], ...], name: str, about: str) -> type[Declared]:

@@ -61,6 +61,8 @@ command prints their faults and verifiers too. What the words mean, with example
 
 A key without a default may be left out; what holds then is said beside it, or nothing takes its place. A duration has the unit
 `ms`, `s` or `m`, and is an hour at most. A size has the unit `B`, `KB` (1000 bytes) or `MB`, and is 1 MB at most."""
+# The keys of a matrix have no class of their own; the docstring of the module is about a whole scenario.
+_OF_A_MATRIX = "`matrix` crosses one declaration into many scenarios, one for each combination of the words of its axes."
 _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
     "The file": {
         "": ScenarioFileModel,
@@ -132,7 +134,7 @@ def page() -> str:
     """All of it, as Markdown."""
     sections = {
         **{title: "\n\n".join(_parts(parts)) for title, parts in _SECTIONS.items()},
-        "Many scenarios from one": _matrix(),
+        "Many scenarios from one": f"{_OF_A_MATRIX}\n\n{_of_module(matrix.__doc__)}",
         "Placeholders": _placeholders(),
         "Triggers": "\n\n".join(_triggers()),
         "Targets": _of_module(targets.__doc__),
@@ -268,12 +270,6 @@ def _of_module(docstring: str | None) -> str:
     return markdown((docstring or "").partition("\n\n")[2].strip("\n"))
 
 
-def _matrix() -> str:
-    """The docstring of the module is about a whole scenario; the keys have no class of their own."""
-    introduction = "`matrix` crosses one declaration into many scenarios, one for each combination of the words of its axes."
-    return f"{introduction}\n\n{_of_module(matrix.__doc__)}"
-
-
 def _placeholders() -> str:
     kinds = {
         **{f"`{name}`": kind.PLACEHOLDERS for name, kind in KINDS.items() if name != NONE},
@@ -307,7 +303,10 @@ def _triggers() -> Iterator[str]:
 
 def _faults() -> Iterator[str]:
     yield "Every fault has these keys, and those that are listed with it."
-    yield table(_COLUMNS, _rows_of_every_fault())
+    first = schema_of(next(iter(FAULTS.values())))["properties"]
+    kind = ["`kind`", "one of the names below", "required", "which fault it is"]
+    rest = [_row(key, first[key], key == "when") for key in _OF_EVERY_FAULT if key != "kind"]
+    yield table(_COLUMNS, [kind, *rest])
     for family, listed in groupby(listing(), lambda fault: fault.family):
         faults = list(listed)
         yield f"### {family.replace('_', ' ').capitalize().replace('python', 'Python')}"
@@ -319,12 +318,6 @@ def _faults() -> Iterator[str]:
 
 def _first_sentence(docstring: str) -> str:
     return docstring.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
-
-
-def _rows_of_every_fault() -> list[list[str]]:
-    first = schema_of(next(iter(FAULTS.values())))["properties"]
-    kind = ["`kind`", "one of the names below", "required", "which fault it is"]
-    return [kind, *(_row(key, first[key], key == "when") for key in _OF_EVERY_FAULT if key != "kind")]
 
 
 def _fault(listed: Listed) -> Iterator[str]:
@@ -348,7 +341,15 @@ def _verifiers() -> Iterator[str]:
     yield """\
 Every verifier that has something to judge is asked, unless `leave_out` names it. All need the log, as read_committed reads it,
 and what must be in it; the last column has what some need beside that."""
-    rows = [[f"`{name}`", one.guarantee, _judged(one), _needed(one)] for name, one in OF_LOGS.items()]
+    rows = [
+        [
+            f"`{name}`",
+            one.guarantee,
+            " and ".join(subject for subject in ("source", "sink") if subject in one.subjects),
+            "; ".join(_VIEWS.get(view, view) for view in sorted(one.views)),
+        ]
+        for name, one in OF_LOGS.items()
+    ]
     transactions = [
         f"`{TRANSACTIONS}`",
         BY_TRANSACTIONS.guarantee,
@@ -363,14 +364,6 @@ and what must be in it; the last column has what some need beside that."""
     defined = {**of_logs, TRANSACTIONS: _anomalies(BY_TRANSACTIONS), PROGRESS: ANOMALIES_OF_PROGRESS}
     rows = [[f"`{name}`", anomaly, text] for name, anomalies in defined.items() for anomaly, text in anomalies.items()]
     yield table(("verifier", "anomaly", "meaning"), rows)
-
-
-def _judged(verifier: Verifier) -> str:
-    return " and ".join(subject for subject in ("source", "sink") if subject in verifier.subjects)
-
-
-def _needed(verifier: Verifier) -> str:
-    return "; ".join(_VIEWS.get(view, view) for view in sorted(verifier.views))
 
 
 def _anomalies(verifier: Verifier | Transactions) -> dict[str, str]:

@@ -35,7 +35,7 @@ _EXAMPLE = '{run: ["{python}", "-m", "shop.file_server", "--listen={address}"]},
 _LAST_PORT = 65_535
 
 
-def _place(value: Any) -> Any:
+def _host_and_port(value: Any) -> Any:
     found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if found is None or int(found["port"]) > _LAST_PORT:
         raise WrongValueError("not-host-port", f"{shown(value)} is not an address; write HOST:PORT, e.g. 127.0.0.1:5432")
@@ -57,7 +57,7 @@ def _name(value: Any) -> Any:
 class ServiceSpec(Declared):
     """A server that a pipeline uses beside Kafka: one that runs already, or one that is started for each run."""
 
-    at: Annotated[str, BeforeValidator(_place)] | None = None
+    at: Annotated[str, BeforeValidator(_host_and_port)] | None = None
     """where it listens, ``HOST:PORT``, if it runs already."""
     run: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """the command that starts it, in the folder of the run; it must listen at ``{address}``, and run until SIGTERM."""

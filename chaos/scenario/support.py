@@ -153,7 +153,7 @@ def impossible_outside(scenario: Scenario, external: External, services: Collect
     """
     yield from _outside_of_containers(scenario)
     yield from _names(scenario)
-    yield from _beside(scenario, services)
+    yield from _services_in_texts(scenario, services)
     for name, reason in _unasked(external).items():
         if isinstance(scenario.expect, Mapping) and name in scenario.expect:
             text = f"a result of {name!r} is expected, and it is not asked here: {reason}"
@@ -192,7 +192,7 @@ def _names(scenario: Scenario) -> Iterator[Problem]:
             yield ("pipeline", *place), Message("name-without-prefix", text)
 
 
-def _beside(scenario: Scenario, services: Collection[str]) -> Iterator[Problem]:
+def _services_in_texts(scenario: Scenario, services: Collection[str]) -> Iterator[Problem]:
     """Services in the texts of a pipeline, which would be left as they are."""
     for place, (text, _) in scenario.pipeline.texts.items():
         if named := sorted({*names_in(text)} & {*services}):
@@ -208,7 +208,7 @@ def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator
     if isinstance(fault, LinkFault):
         yield from _link(scenario, fault, external)
     if Capability.EXECUTOR_PROCESSES in absent:
-        yield ("kind",), _no_executors(external)
+        yield ("kind",), _why_no_executors(external)
     elif absent:
         message = _NOT_OFFERED_OUTSIDE.get(_first(absent), _NOT_OFFERED)
         yield ("kind",), Message(message.code, message.replace("{kind}", fault.kind).replace("{needed}", _first(absent)))
@@ -218,7 +218,7 @@ def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator
         yield ("target",), Message("numbered-worker-outside", text)
 
 
-def _no_executors(external: External) -> Message:
+def _why_no_executors(external: External) -> Message:
     """Why there is no executor whose process can be signalled."""
     if external.spark.is_local:
         text = f"{external.spark.master} has no executor beside its driver; write kind: crash_pipeline"

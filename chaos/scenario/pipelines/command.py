@@ -66,9 +66,10 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
         endpoints = site.endpoints
         places = {"bootstrap": endpoints.kafka, "folder": str(site.folder), "instance": str(instance), **endpoints.services}
         known = self.names(site.tools, site.topics) | places
+        has_partition = any("partition" in names_in(word) for word in self.run)
         copies = [
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
-            for number in range(self._copies(site.topics))
+            for number in range(site.topics.partitions if has_partition else 1)
         ]
         words = supervised(
             copies,
@@ -79,7 +80,3 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
         )
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
         return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
-
-    def _copies(self, topics: Topics) -> int:
-        names = {name for word in self.run for name in names_in(word)}
-        return topics.partitions if "partition" in names else 1

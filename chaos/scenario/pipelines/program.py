@@ -59,7 +59,8 @@ class Program(Kind):
     restarts: Restarts = 3
 
     def missing(self, folder: Path) -> Iterator[Problem]:
-        if self.runs_in and not _is_folder(str(folder / self.runs_in)):
+        # `Path.is_dir` raises OSError for a path that is too long.
+        if self.runs_in and not os.path.isdir(folder / self.runs_in):  # noqa: PTH112
             yield ("working_directory",), not_a_folder(self.runs_in, folder)
         yield from within(("expected",), self.way.missing(folder))
 
@@ -78,7 +79,3 @@ class OnThisMachine(Program):
     @property
     def runs_in(self) -> str:
         return self.working_directory or ""
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises OSError for a path that is too long

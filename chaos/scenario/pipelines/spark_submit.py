@@ -151,7 +151,8 @@ class SparkSubmitPipeline(OnThisMachine):
         yield from self.sink.problems(self)
 
     def missing(self, folder: Path) -> Iterator[Problem]:
-        if not _is_file(str((folder / self.application).resolve())):
+        # `Path.is_file` raises OSError for a path that is too long.
+        if not os.path.isfile((folder / self.application).resolve()):  # noqa: PTH113
             text = f"{one_line(self.application)} is not a file; a path begins at the folder of this file, {folder.resolve()}"
             yield ("application",), Message("not-a-file", text)
         yield from super().missing(folder)
@@ -247,10 +248,6 @@ class SparkSubmitPipeline(OnThisMachine):
         if packages:
             leading[_JARS] = ",".join(filter(None, (own.get(_JARS, ""), *packages)))
         return {**own, **leading}
-
-
-def _is_file(path: str) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a path that is too long
 
 
 def _has_begun(checkpoint: Path) -> bool:

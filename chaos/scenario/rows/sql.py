@@ -1,9 +1,9 @@
 """Rows of a query: ``{sql: SELECT …}``. The judge's Spark computes them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -29,7 +29,8 @@ class SqlRows(RowsBase):
         scratch = making.folder / "rows-of-sql"
         try:
             compute(making.spark(), self.sql, making.records, scratch)
-            return making.write(_of_spark(scratch))
+            parts = sorted(scratch.glob("*.parquet"))
+            return making.write(row for part in parts for row in sources.of_file(part))
         finally:
             rmtree(scratch, ignore_errors=True)
 
@@ -62,8 +63,3 @@ def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
         if found is None and name in {"key", "value"}:
             raise RowsError(f"the query has a {name} of type {kind}; CAST({name} AS STRING), or make it a binary")
     return pa.schema([(name, found or pa.null()) for name, found in fields])
-
-
-def _of_spark(folder: Path) -> Iterator[Any]:
-    for part in sorted(folder.glob("*.parquet")):
-        yield from sources.of_file(part)
