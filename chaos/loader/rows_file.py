@@ -202,13 +202,13 @@ def _bytes(value: Any, name: Callable[[], str], column: str) -> bytes | None:
 def _headers(headers: Any, name: Callable[[], str]) -> list[dict[str, Any]] | None:
     if not headers:
         return None
-    pairs = list(headers.items()) if isinstance(headers, Mapping) else [_header(one) for one in headers]
+    pairs = list(headers.items()) if isinstance(headers, Mapping) else [_pair_or_none(one) for one in headers]
     if not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise RowsError(f"{name()}: headers are no mapping of names to values, and no pairs of both")
     return [{"key": key, "value": _bytes(value, name, f"header {key!r}")} for key, value in pairs]
 
 
-def _header(one: Any) -> Any:
+def _pair_or_none(one: Any) -> Any:
     """Arrow has structs of key and value."""
     if isinstance(one, Mapping) and one.keys() == {"key", "value"}:
         return (one["key"], one["value"])
