@@ -116,7 +116,8 @@ def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
     if not isinstance(values, Mapping):
         text = f"{shown(values)} is not a mapping; write with: {{parameter: value}}"
         raise PipelineProblem((*here, "with"), Message("with-not-a-mapping", text))
-    known = _parameters(declared)
+    known = declared.get("parameters") if isinstance(declared, Mapping) else None
+    known = known if isinstance(known, Mapping) else {}
     for key, value in values.items():
         if key not in known:
             there = f"there are: {', '.join(known)}" if known else "it has none"
@@ -137,11 +138,6 @@ def named_in(pipelines: Mapping[str, Any], name: Any, here: Location) -> Any:
         text = f"there is no pipeline {shown(name)}{did_you_mean(name, pipelines)}; there are: {known}"
         raise PipelineProblem(here, Message("no-such-pipeline", text))
     return pipelines[name]
-
-
-def _parameters(declared: Any) -> Mapping[str, Any]:
-    found = declared.get("parameters", {}) if isinstance(declared, Mapping) else {}
-    return found if isinstance(found, Mapping) else {}
 
 
 def _filled(declared: Any, values: Mapping[str, Any]) -> Any:

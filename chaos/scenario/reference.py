@@ -172,13 +172,17 @@ def _keys(declared: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[
 
 
 def _row(key: str, schema: Mapping[str, Any], required: bool) -> list[str]:  # noqa: FBT001 - one of four cells
-    return [f"`{key}`", in_words(schema), "required" if required else _default(schema), schema.get("description", "")]
+    default = schema.get("default")
+    shown = "" if default in (None, "", [], {}) or isinstance(default, dict) else f"`{_spelled(default)}`"
+    return [f"`{key}`", in_words(schema), "required" if required else shown, schema.get("description", "")]
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
     """What may be written there: ``list of texts``, ``duration such as `5s```."""
     if "title" in schema:
-        return _titled(schema)
+        title = schema["title"]
+        example = f" such as `{schema['examples'][0]}`" if "examples" in schema else ""
+        return (_linked(title, _PLACES[title]) if title in _PLACES else title) + example
     if "$ref" in schema:
         return _declared(schema["$ref"].rpartition("/")[2])
     if choices := schema.get("anyOf", schema.get("oneOf")):
@@ -187,12 +191,6 @@ def in_words(schema: Mapping[str, Any]) -> str:
     if values := schema.get("enum", [schema["const"]] if "const" in schema else []):
         return f"{'one of ' if len(values) > 1 else ''}{', '.join(f'`{_spelled(value)}`' for value in values)}"
     return _OF_TYPES[schema.get("type", "")](schema)
-
-
-def _titled(schema: Mapping[str, Any]) -> str:
-    title = schema["title"]
-    example = f" such as `{schema['examples'][0]}`" if "examples" in schema else ""
-    return (_linked(title, _PLACES[title]) if title in _PLACES else title) + example
 
 
 def _declared(name: str) -> str:
@@ -245,11 +243,6 @@ _OF_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "array": _list,
     "object": _mapping,
 }
-
-
-def _default(schema: Mapping[str, Any]) -> str:
-    default = schema.get("default")
-    return "" if default in (None, "", [], {}) or isinstance(default, dict) else f"`{_spelled(default)}`"
 
 
 def _spelled(value: Any) -> str:
