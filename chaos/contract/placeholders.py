@@ -22,13 +22,14 @@ MEANINGS: Mapping[str, str] = {
     "records": "how many records are to be sent",
     "rate": "how many of them in a second",
     "seed": "a number that is the same for the same seed of the run",
+    "instance": "1, and the number of each further instance that the fault ``scale`` starts",
     "python": "the Python that runs this framework",
     "java": "the Java that runs the system",
     "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams, in the version that ``chaos parts`` prints",
     "packages": "the class path of the pipeline's ``packages``",
 }
 """What the placeholders stand for; which kind of pipeline has which is said beside it."""
-RESERVED = frozenset(MEANINGS) - {"records", "rate", "seed"} | {"instance"}
+RESERVED = frozenset(MEANINGS) - {"records", "rate", "seed"}
 """Those that a pipeline of any kind may have, so no topic is called so; the three are of a loader alone."""
 
 _WORD = re.compile(r"\{\{(?P<literal>[A-Za-z0-9._-]+)\}\}|\{(?P<name>[A-Za-z0-9._-]+)\}")

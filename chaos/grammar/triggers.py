@@ -77,8 +77,8 @@ class After(Moment):
 class Progress(Moment):
     """`progress: 40%` of the workload committed at the pipeline's output.
 
-    Offsets are counted, and transaction markers, aborted rows and duplicates take some too: with many small transactions it
-    comes a little early.
+    It counts the records that a read_committed reader of the output can see, so duplicates count, and transaction markers and
+    aborted rows do not.
 
     An output is seen to grow when rows were committed, so this moment would always be the same one of the pipeline's cycle, and
     never that between a position and its rows. So a part of the usual time between two growths is waited for, too: the seed of
