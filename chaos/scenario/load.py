@@ -33,7 +33,7 @@ _FORMER_VERSIONS = (1,)
 _FORMER_GRAMMAR = Message(
     "former-grammar",
     f"the grammar of version 1 is not read any more; write version: {VERSION} and what is new in it: "
-    "docs/scenarios.md, `From version 1`, or `chaos schema`",
+    "docs/guides/from-version-1.md, or `chaos schema`",
 )
 _NOTHING = Message("no-scenarios", f"there are no scenarios here; begin with `version: {VERSION}` and `scenarios:`")
 

@@ -57,7 +57,7 @@ _INTRODUCTION = """\
 # Reference of scenarios files
 
 This page is made by `chaos reference` from the classes that read a scenarios file; where packages of others are installed, the
-command prints their faults and verifiers too. What the words mean, with examples, is in [scenarios.md](scenarios.md).
+command prints their faults and verifiers too. [The guides](guides/writing-scenarios.md) explain the keys, with examples.
 
 A key without a default may be left out; what holds then is said beside it, or nothing takes its place. A duration has the unit
 `ms`, `s` or `m`, and is an hour at most. A size has the unit `B`, `KB` (1000 bytes) or `MB`, and is 1 MB at most."""
