@@ -19,8 +19,8 @@ One factor at a time is moved away from the base: exactly once, 100 ms, 100 B, 3
 workers (`guarantee_cells.design`). Other guarantees are measured wherever exactly once is, at most once at fewer places.
 ``--crossed`` measures all combinations of what is chosen. All JVMs compile fully, as in production and not as in chaos runs.
 
-What was measured is written as JSON, too, from which ``--page-of`` makes the page again. The picture is made with matplotlib,
-on which the project depends anyway.
+What was measured is written as JSON, too, from which ``--page-of`` makes the page again, with its tables and its picture beside
+it. The picture is made with matplotlib, on which the project depends anyway.
 """
 
 import argparse

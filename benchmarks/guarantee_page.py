@@ -13,6 +13,7 @@ from guarantee_cells import (
     AT_MOST,
     EXACTLY,
     IN_ORDER,
+    LARGE,
     LATENCY,
     NOT_IDEMPOTENT,
     SPARK,
@@ -46,96 +47,142 @@ _DPI = 150
 _TEXT = """\
 # What exactly once costs
 
-Made by `.venv/bin/python {command}` on {day}: {machine}. Each figure is the median of {rounds} rounds, with the
-least and the most in brackets. A round measures every cell once, one after the other; every second round does so backwards. A
-ratio is between two cells of the same round, so that a machine that becomes slower does so for both. *Of at least once*
-means: the same cell with that guarantee. {busy}
+This page shows how much throughput and latency Kafka transactions cost on one machine, and tests what is often said about them.
 
-![Four pictures of the figures below](cost.png)
+```
+.venv/bin/python {command}
+```
+
+{glance}
+
+*Kept* is the throughput of exactly once, divided by that of at least once. Each figure is the median of {rounds} rounds, with
+the least and the most in brackets.
+
+![Throughput and latency of the three guarantees](cost.png)
+
+[All figures of throughput](findings/cost-tables.md): three guarantees, several intervals, record sizes, partitions and workers.
+
+## How it was measured
+
+On {day}: {machine}. {busy}
+
+A round measures every cell once, one after the other; every second round does so backwards. A ratio compares two cells of one
+round, so a machine that becomes slower affects both. *Of at least once* means: compared with the same cell with that guarantee.
+
+## Latency
+
+The [plain application](findings/cost-tables.md#the-plain-application) gets {paced} records a second. Latency runs from the
+moment a record was due at the source until a read_committed reader of the sink has it. Half of the interval is spent waiting for
+the next batch.
+
+*Lag* is what read_committed adds: the time since a read_uncommitted reader had the record.
+
+{latency}
+
+The application writes just before it commits, so its lag is only as long as the commit. A program that writes each record as it
+comes, and commits at an interval, makes its readers wait for the rest of the interval.
+
+Such a producer, with {paced} records a second:
+
+{as_it_comes}
 
 ## What is said about it
 
-A claim is judged at every pair of cells that it speaks of. At a pair it is *confirmed* if it held in every round, *refuted*
-if it held in none, and otherwise *not decided*. As a whole it is what it is at every pair; it *depends* if it is confirmed at
-one and refuted at another.
+A claim is judged at every pair of cells to which it applies. A pair is *confirmed* if the claim held in every round, *refuted*
+if it held in none, and otherwise *not decided*.
+
+The whole claim has the verdict that all its pairs have. It *depends* if one pair is confirmed and another is refuted.
 
 {claims}
 
-[1] Confluent, [Exactly-Once Semantics Are Possible: Here's How Kafka Does It][possible], 2017: "For 1 KB messages and
-transactions lasting 100 ms, the producer throughput declines only by 3%, compared to the throughput of a producer configured
-for at least once, in-order delivery (acks=all, max.in.flight.requests.per.connection=1), and by 20% compared to the
-throughput of a producer configured for [at] most once delivery with no ordering guarantees (acks=1,
-max.in.flight.requests.per.connection=5), which is the current default."
+Confluent, 2017, [Exactly-Once Semantics Are Possible: Here's How Kafka Does It][possible] [1]:
 
-[2] Confluent, [Transactions in Apache Kafka][transactions], 2017: "In practice, for a producer producing 1KB records at
-maximum throughput, committing messages every 100ms results in only a 3% degradation in throughput. Smaller messages or
-shorter transaction commit intervals would result in more severe degradation."
+> For 1 KB messages and transactions lasting 100 ms, the producer throughput declines only by 3%, compared to the throughput of
+> a producer configured for at least once, in-order delivery (acks=all, max.in.flight.requests.per.connection=1), and by 20%
+> compared to the throughput of a producer configured for [at] most once delivery with no ordering guarantees (acks=1,
+> max.in.flight.requests.per.connection=5), which is the current default.
 
-[3] Apache Kafka, [KIP-185][kip185], 2017: "For the same value of max.in.flight.requests, and acks, we have observed that
-enabling idempotence alone does not significantly impact performance." *Not idempotent* here differs from *at least once* in
-`enable.idempotence` alone.
+Confluent, 2017, [Transactions in Apache Kafka][transactions] [2]:
 
-The posts are quoted from copies, speak of Kafka 0.11, and do not say on which machines. The default of producers has
-changed since: it is `acks=all`, idempotent, with five requests in flight. That is *at least once* here, and it is the fairer
-thing to compare with.
+> In practice, for a producer producing 1KB records at maximum throughput, committing messages every 100ms results in only a 3%
+> degradation in throughput. Smaller messages or shorter transaction commit intervals would result in more severe degradation.
+
+Apache Kafka, 2017, [KIP-185][kip185] [3]. *Not idempotent* here differs from *at least once* in `enable.idempotence` alone:
+
+> For the same value of max.in.flight.requests, and acks, we have observed that enabling idempotence alone does not
+> significantly impact performance.
+
+The posts are quoted from copies. They are about Kafka 0.11 and do not name their machines.
+
+The default of producers has changed since: `acks=all`, idempotent, five requests in flight. That is *at least once* here, and
+the fairer comparison.
 
 [kip185]: https://cwiki.apache.org/confluence/display/KAFKA/KIP-185%3A+Make+exactly+once+in+order+delivery+the+default+producer+setting
 [possible]: https://www.confluent.io/blog/exactly-once-semantics-are-possible-heres-how-apache-kafka-does-it/
 [transactions]: https://www.confluent.io/blog/transactions-apache-kafka/
 
+## What the figures do not show
+
+**Cores and network.** Brokers, clients and Spark share the {cores} cores of one machine, so a ratio is one of processor time
+above all. With a network and with cores to spare, waiting costs more and work costs less.
+
+**Brokers** reach each other through the proxies of this project. As by Kafka's defaults, nothing is flushed to disk before it
+is acknowledged.
+
+**The plain application** is in Python, whose workers take turns on one core. Its client, librdkafka, has no transactions of
+version 2 (KIP-890).
+
+**JVMs** compile fully, unlike those of chaos runs. Other machines give other figures, and so may a second run on this one.
+"""
+_TABLES = """\
+# Tables: what exactly once costs
+
+These are the figures of throughput behind [What exactly once costs](../cost.md), which says how they were measured. Each is the
+median of {rounds} rounds, with the least and the most in brackets.
+
 ## A bare producer
 
-Kafka's own `kafka-producer-perf-test`, as fast as it can, alone, without the records that warm it up. *At most once* is
-`acks=1` with five requests in flight, *at least once, in order* is `acks=all` with one, *at least once, not idempotent* is
-`acks=all` with five; none of them is idempotent.
+Kafka's own `kafka-producer-perf-test` sends as fast as it can, alone. The records that warm it up are not counted.
+
+*At most once* is `acks=1` with five requests in flight, *at least once, in order* is `acks=all` with one, *at least once, not
+idempotent* is `acks=all` with five. None of them is idempotent.
 
 {writer}
 
 ## The plain application
 
-`pipelines/transactional` with a backlog: workers that read a batch, write it, and commit. A batch has as many records as at
-least once delivers in the interval, which is tried out at first, so it is the same for every guarantee. At least once waits for
-all acknowledgements and then commits its positions; at most once does it the other way round; exactly once adds both to a
-transaction. The base is 100 ms, 100 B, 3 partitions of the sink in each transaction, 3 workers; every other line moves one of
-them. With transactions a producer that was not answered at once is replaced by a new one, which happened {renewed} times.
+`pipelines/transactional` works on a backlog: its workers read a batch, write it, and commit.
+
+| guarantee | order |
+| --- | --- |
+| at least once | wait for all acknowledgements, then commit positions |
+| at most once | commit positions, then write |
+| exactly once | both in one transaction |
+
+A batch has as many records as at least once delivers in the interval. That is tried out first, so batches are equal for all
+guarantees.
+
+The base is 100 ms, 100 B, 3 partitions of the sink in each transaction, and 3 workers. Every other line changes one of these.
+
+With transactions, a producer that got no answer at once was replaced by a new one {renewed} times.
 
 {application}
 
-## Latency
-
-The same application with {paced} records a second. Latency is from the moment when a record was due at the source until a
-read_committed reader of the sink has it; half of the interval of it is waiting for the next batch. *Lag* is what
-read_committed adds: from the moment when a read_uncommitted reader has the record.
-
-{latency}
-
-The application writes just before it commits, so its lag is only as long as the commit takes. A program that writes each
-record as it comes, and commits at an interval, makes its readers wait for the rest of the interval. That is a producer with
-{paced} records a second:
-
-{as_it_comes}
-
 ## Spark
 
-The square job (`pipelines/spark_square`) with a backlog of numbers, three partitions, on two workers: Spark's stock Kafka
-sink, which is at least once, and the exactly-once sink, which is one transaction a task.
+The square job (`pipelines/spark_square`) works on a backlog of numbers in three partitions, on two workers. Spark's stock Kafka
+sink is at least once. The exactly-once sink uses one transaction per task.
 
 {spark}
-
-## What these figures are not
-
-Brokers, clients and Spark share the {cores} cores of one machine, so a ratio is one of processor time above all: with a
-network, and with cores to spare, waiting costs more and work costs less. The brokers reach each other through the proxies of
-this project. Nothing is flushed to the disk before it is acknowledged, as in Kafka's defaults. The plain application is in
-Python, whose workers take turns on one core at a time, and its client, librdkafka, has no transactions of version 2
-(KIP-890). All JVMs compile fully, which those of chaos runs do not. Runs of other machines
-differ; so may a second run of this one.
 """
 
 
 def write(measured: Measured, facts: Mapping[str, Any], page: Path) -> None:
-    """Write the page, and its picture beside it."""
+    """Write the page, its picture beside it, and its tables, ``findings/cost-tables.md`` from there."""
     page.write_text(text(measured, facts), encoding="utf-8")
+    all_figures = page.parent / "findings" / "cost-tables.md"
+    all_figures.parent.mkdir(exist_ok=True)
+    all_figures.write_text(tables(measured, facts), encoding="utf-8")
     with mpl.rc_context(_STYLE):
         _figure(measured).savefig(page.with_suffix(".png"), dpi=_DPI)
 
@@ -144,23 +191,51 @@ def write(measured: Measured, facts: Mapping[str, Any], page: Path) -> None:
 
 
 def text(measured: Measured, facts: Mapping[str, Any]) -> str:
-    """Markdown; of what was not measured it has no lines.
+    """Markdown, with claims and latencies; cells that were not measured have no lines.
 
     Args:
         facts: ``command``, ``day``, ``machine``, ``cores``, ``rounds``, ``paced``, ``renewed`` and ``busy``, for people.
     """
     return _TEXT.format(
         **facts,
+        glance=_glance(measured),
         claims=_table(
             ("claim", "by", "figure", "measured", ""),
             (line for claim in claims(measured) for line in _judged(claim)),
         ),
-        writer=_rates(measured, WRITER, ("size", "partitions", "interval_ms"), IN_ORDER),
-        application=_applications(measured),
         latency=_latencies(measured, LATENCY, ("interval_ms", "size")),
         as_it_comes=_latencies(measured, AS_IT_COMES, ("interval_ms",)),
+    )
+
+
+def tables(measured: Measured, facts: Mapping[str, Any]) -> str:
+    """Markdown, with every throughput; cells that were not measured have no lines."""
+    return _TABLES.format(
+        **facts,
+        writer=_rates(measured, WRITER, ("size", "partitions", "interval_ms"), IN_ORDER),
+        application=_applications(measured),
         spark=_rates(measured, SPARK, ("batch_records",), ""),
     )
+
+
+def _glance(measured: Measured) -> str:
+    """At least once and exactly once, for one cell of each way."""
+    chosen = {
+        "bare producer, 1 KB, 100 ms": Cell(WRITER, EXACTLY, size=LARGE),
+        "plain application, 100 B, 100 ms": Cell(APPLICATION, EXACTLY),
+        "Spark, 100,000 records a batch": Cell(SPARK, EXACTLY, batch_records=100_000),
+    }
+    rows = (
+        (
+            name,
+            f"{across(measured[against(cell)]).middle:,.0f}",
+            f"{across(measured[cell]).middle:,.0f}",
+            _ratio(ratios(measured, cell, against(cell))),
+        )
+        for name, cell in chosen.items()
+        if {cell, against(cell)} <= measured.keys()
+    )
+    return _table(("records/s", "at least once", "exactly once", "kept"), rows)
 
 
 def _judged(claim: Claim) -> Iterable[Sequence[str]]:

@@ -170,16 +170,18 @@ def test_claims_have_the_figures_of_the_cells_that_they_speak_of():
     assert found["low overhead"].verdict == "not measured"
 
 
-def test_the_page_has_a_line_for_each_cell_and_the_picture_beside_it(tmp_path):
+def test_the_tables_have_a_line_for_each_cell_and_the_page_its_picture(tmp_path):
     values = {LATENCY: Latency(120.0, 230.0, 9.0, 40.0), AS_IT_COMES: Latency(60.0, 120.0, 51.0, 107.0)}
     measured = {cell: [values.get(cell.way, 1000.0)] * 3 for cell in design(Chosen())}
     measured[Cell(SPARK, EXACTLY, batch_records=4000)] = [800.0, 900.0, 1000.0]
 
     guarantee_page.write(measured, _FACTS, tmp_path / "cost.md")
     page = (tmp_path / "cost.md").read_text(encoding="utf-8")
+    tables = (tmp_path / "findings" / "cost-tables.md").read_text(encoding="utf-8")
 
-    assert "| 4,000 | exactly once | 900 (800 … 1,000) | 0.90 (0.80 … 1.00) |" in page
+    assert "| 4,000 | exactly once | 900 (800 … 1,000) | 0.90 (0.80 … 1.00) |" in tables
     assert "| 10 ms | exactly once | 60 ms (60 … 60) | 120 ms (120 … 120) | 51 ms (51 … 51) | 107 ms (107 … 107) |" in page
+    assert "| Spark, 100,000 records a batch | 1,000 | 1,000 | 1.00 (1.00 … 1.00) |" in page
     assert "Busy: 3 %." in page
     assert (tmp_path / "cost.png").stat().st_size > 10_000
 
