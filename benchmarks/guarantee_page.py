@@ -72,8 +72,8 @@ round, so a machine that becomes slower affects both. *Of at least once* means: 
 ## Latency
 
 The [plain application](findings/cost-tables.md#the-plain-application) gets {paced} records a second. Latency runs from the
-moment a record was due at the source until a read_committed reader of the sink has it. Half of the interval is spent waiting for
-the next batch.
+moment a record was due at the source until a read_committed reader of the sink has it. It includes half of the interval, spent
+waiting for the next batch.
 
 *Lag* is what read_committed adds: the time since a read_uncommitted reader had the record.
 
