@@ -200,7 +200,7 @@ OF_THE_TABLE = """
 
 
 def test_a_table_that_was_landed_as_a_log(spark, audited):
-    """As docs/audit.md shows it: rows of a table have no place in the source, and are a multiset."""
+    """As docs/guides/audit-models.md shows it: rows of a table have no place in the source, and are a multiset."""
     orders = [(f"c-{n % 5}", n) for n in range(60) if n not in {7, 8, 9}] + [("c-1", 21)] * 4
     spark.createDataFrame(orders, "customer string, `order` long").createOrReplaceTempView("large")
     rows = spark.sql(ROWS_OF_A_TABLE)
