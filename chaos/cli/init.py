@@ -1,9 +1,10 @@
 """`chaos init`: a first scenarios file for the repository in which it is called, which runs as it is and explains itself.
 
 What the flags leave open is asked, on a terminal only. The text is read as every scenarios file is before it is written, so a
-file that is there is one that `chaos plan` can read.
+file that is there is one that `chaos plan` can read. Beside it goes its JSON Schema, for editors; with `--ci`, a workflow too.
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -16,13 +17,15 @@ from typing import Generic, TypeVar
 
 import typer
 
-from chaos.cli import init_text
-from chaos.cli.init_text import COMMAND, SPARK_SUBMIT, Declaration
-from chaos.common.errors import ChaosError, ScenarioError
-from chaos.common.files import write_atomically
+from chaos.cli import init_ci, init_files, init_text
+from chaos.cli.init_ci import Wanted
+from chaos.cli.init_files import InitUsageError
+from chaos.cli.init_text import COMMAND, SCHEMA, SPARK_SUBMIT, Declaration
+from chaos.common.errors import ScenarioError
 from chaos.contract.placeholders import check, names_in
 from chaos.grammar.base import did_you_mean
 from chaos.install.artifacts import Echo
+from chaos.scenario.describe import json_schema
 from chaos.scenario.load import load_text
 from chaos.scenario.pipelines import CommandPipeline, SparkSubmitPipeline
 from chaos.scenario.pipelines.spark_submit import OF_NAMES
@@ -35,11 +38,10 @@ _ARGUMENTS = "{bootstrap} {source} {sink} {checkpoint}"
 _QUOTED = '"{bootstrap}" "{source}" "{sink}" "{checkpoint}"'
 _MADE_BY_RUNS = ("runs/", "allure-results/")
 _GIT_WITHIN_S = 60.0
+_YAML = frozenset({".yaml", ".yml"})
+_ELSEWHERE = "move it away, or name another with --file"
+_OR_ALONE = "leave the pipeline out for a workflow alone, move it away, or name another with --file"
 _Value = TypeVar("_Value")
-
-
-class InitUsageError(ChaosError):
-    """No file can be made of what was given: the message says what is missing or wrong, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +64,38 @@ class Answers:
     writes: str = "output"
 
 
-def main(given: Answers, file: Path, echo: Echo) -> int:
-    """Write the file, and say what to type next.
+def main(given: Answers, file: Path, wanted: Wanted, echo: Echo) -> int:
+    """Write the file, and the workflow if one is wanted, and say what to type next.
+
+    A file that is there stays: then the workflow alone is written, unless a pipeline was given, too.
 
     Returns:
-        The exit code: 0 written, 2 wrong usage, 130 interrupted while something was asked; nothing is written then.
+        The exit code: 0 written, 2 wrong usage, 130 interrupted while something was asked, and nothing is written.
     """
     try:
-        _check_place(file)
-        declared = _completed(given, file.parent)
-        _write(file, init_text.text(declared))
+        for line in _written(given, file, wanted):
+            echo(line)
     except InitUsageError as error:
         typer.echo(f"chaos init: {error}", err=True)
         return _WRONG_USAGE
     except typer.Abort:
         return _INTERRUPTED
-    for line in _next(file):
-        echo(line)
     return 0
+
+
+def _written(given: Answers, file: Path, wanted: Wanted) -> Iterator[str]:
+    """Write what is asked for; gives what people should know of it, line by line."""
+    workflow = init_ci.workflow(wanted, file, _named(file))
+    is_alone = workflow is not None and given == Answers() and os.path.lexists(file)
+    if is_alone:
+        init_ci.check_readable(file)
+    else:
+        init_files.check_place(file, _OR_ALONE if workflow else _ELSEWHERE)
+        yield from _write(file, init_text.text(_completed(given, file.parent)))
+    if workflow:
+        yield from workflow.write()
+    if not is_alone:
+        yield from _next(file)
 
 
 def is_terminal() -> bool:
@@ -90,23 +106,24 @@ def is_terminal() -> bool:
 # the file ------------------------------------------------------------------------------------------------------------------
 
 
-def _check_place(file: Path) -> None:
-    if os.path.lexists(file):
-        raise InitUsageError(f"{file}: is there already, and is not overwritten; move it away, or name another with --file")
-    if not file.parent.is_dir():
-        raise InitUsageError(f"{file}: its folder is not there; make it: mkdir -p {shlex.quote(str(file.parent))}")
-
-
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, text: str) -> Iterator[str]:
+    """Write it, and its grammar beside it; gives a line for each."""
     try:
         load_text(text, file)
     except ScenarioError as error:
         raise InitUsageError(f"what was given makes no file that can be read, so none was written:\n{error}") from None
-    _check_place(file)  # somebody may have written it while the questions were answered
-    try:
-        write_atomically(file, text.rstrip("\n"))
-    except OSError as error:
-        raise InitUsageError(f"{file}: cannot be written: {error.strerror}; name another place with --file") from None
+    init_files.check_place(file, _ELSEWHERE)  # somebody may have written it while the questions were answered
+    init_files.write(file, text, "name another place with --file")
+    yield f"wrote {file}: four scenarios, each with a comment that says what it would show"
+    schema = file.parent / SCHEMA
+    if not os.path.lexists(schema):
+        init_files.write(schema, json.dumps(json_schema(), indent=1), f"make it later: chaos schema > {schema}")
+        yield f"wrote {schema}: the keys of that file, for your editor"
+
+
+def _named(file: Path) -> str:
+    """What pytest is told beside the path of a file that has another name than it looks for."""
+    return f"-o {shlex.quote(f'chaos_files={file}')}" if file.name != NAME and file.suffix in _YAML else ""
 
 
 # what is given or asked ----------------------------------------------------------------------------------------------------
@@ -300,7 +317,6 @@ def _next(file: Path) -> Iterator[str]:
         f"pytest -m chaos {path}": "run them, one after the other",
     }
     width = max(map(len, steps))
-    yield f"wrote {file}: four scenarios, each with a comment that says what it would show"
     yield "what to type next:"
     for typed, meaning in steps.items():
         yield f"  {typed:{width}}  {meaning}"

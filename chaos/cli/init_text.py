@@ -9,6 +9,8 @@ from chaos.scenario.expected import quoted
 
 SPARK_SUBMIT = "spark-submit"
 COMMAND = "command"
+SCHEMA = "scenarios.schema.json"
+"""The grammar, in the folder of a scenarios file."""
 _WIDE = 110
 
 
@@ -104,7 +106,8 @@ def _quoted(word: str) -> str:
     return json.dumps(word, ensure_ascii=False)
 
 
-_HEAD = """\
+_HEAD = f"""\
+# yaml-language-server: $schema={SCHEMA}
 # Written by `chaos init`; it is yours now. Each scenario says what is broken, and what must hold all the same: every record of
 # the source is in the sink once, in order, with the right value.
 #
@@ -113,7 +116,8 @@ _HEAD = """\
 #   pytest -m "chaos and broker"  runs those with a tag
 #   chaos faults                  everything else that can be broken
 #   chaos reference               every key, placeholder, trigger and target of this file, with its default and its meaning
-#   chaos schema                  the grammar of this file, for your editor
+#
+# Your editor knows the keys by the first line. After an upgrade: chaos schema > {SCHEMA}
 version: 2
 
 """

@@ -18,6 +18,7 @@ import typer
 from typer.main import get_command
 
 from chaos.cli import streams
+from chaos.cli.init_ci_text import SYSTEMS
 from chaos.common import signals
 from chaos.common.errors import (
     ChaosError,
@@ -107,7 +108,7 @@ def up(
 
 
 @app.command()
-def init(
+def init(  # noqa: PLR0913
     words: Annotated[
         list[str] | None,
         typer.Argument(help="after --: the arguments of the job, or the command, with their placeholders", show_default=False),
@@ -123,18 +124,23 @@ def init(
     reads: Annotated[str, typer.Option(help="what the file calls the topic that it reads")] = "input",
     writes: Annotated[str, typer.Option(help="what the file calls the topic that it writes")] = "output",
     file: Annotated[Path, typer.Option("--file", "-f", help="the file that is written")] = _FILE,
+    ci: Annotated[str, typer.Option(metavar="|".join(SYSTEMS), help="a workflow that runs the scenarios there, too")] = "",
+    install: Annotated[str, typer.Option(help="of a workflow: the command that installs this package")] = "",
 ) -> None:
     """Write a first scenarios file for your pipeline; on a terminal, what is missing is asked.
 
     chaos init --kind spark-submit --application jobs/copy.py -- {bootstrap} {source} {sink} {checkpoint}
 
     chaos init --kind command --group copy-{suffix} -- python3 copy.py {bootstrap} {source} {sink} copy-{suffix}
+
+    chaos init --ci github --install "pip install dist/kafka_spark_chaos-0.1.0-py3-none-linux_x86_64.whl"
     """
     from chaos.cli import init as first  # noqa: PLC0415
+    from chaos.cli import init_ci  # noqa: PLC0415
 
     own = (kind or "", application, main_class, tuple(words or ()), tuple(environment or ()), group)
     given = first.Answers(*own, reads, writes)
-    raise typer.Exit(first.main(given, file, typer.echo))
+    raise typer.Exit(first.main(given, file, init_ci.Wanted(ci, install), typer.echo))
 
 
 @app.command()

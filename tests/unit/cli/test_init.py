@@ -1,5 +1,6 @@
 """`chaos init`: what it writes can be read, what it refuses leaves nothing behind, and on a terminal it asks."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from chaos.cli import init
+from chaos.cli import init, init_files
 from chaos.cli.main import app
+from chaos.scenario.describe import json_schema
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import SparkSubmitPipeline
+from tests.unit.scenario.validator import problems
 from tests.unit.wording import keep
 
 TOPICS = ("{bootstrap}", "{source}", "{sink}")
@@ -168,6 +171,32 @@ def test_a_whole_path_stays_as_it_is(repository):
     assert tree["pipelines"]["program"]["run"][1] == run
 
 
+@pytest.mark.parametrize("flags", [JOB, PROGRAM], ids=["spark-submit", "command"])
+def test_an_editor_finds_the_grammar_beside_the_file(repository, flags):
+    """By the first line, without a network; and it underlines nothing."""
+    (repository / "chaos").mkdir()
+    file = repository / "chaos" / "orders.yaml"
+
+    assert called("--file", "chaos/orders.yaml", *flags).exit_code == 0
+
+    text = file.read_text(encoding="utf-8")
+    line, name = text.splitlines()[0].split("=")
+    assert line == "# yaml-language-server: $schema"
+    schema = json.loads(file.with_name(name).read_text(encoding="utf-8"))
+    assert schema == json.loads(json.dumps(json_schema()))
+    assert list(problems(YAML(typ="safe").load(text), schema, schema)) == []
+
+
+def test_a_grammar_that_is_there_stays(repository):
+    """That of another file in the same folder, or one with the faults of another environment."""
+    grammar = repository / "scenarios.schema.json"
+    grammar.write_text("{}", encoding="utf-8")
+
+    assert called(*JOB).exit_code == 0
+
+    assert grammar.read_text(encoding="utf-8") == "{}"
+
+
 # what it refuses -----------------------------------------------------------------------------------------------------------
 
 
@@ -256,7 +285,7 @@ def test_a_folder_that_cannot_be_written(monkeypatch):
     def full(_file, _text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(init, "write_atomically", full)
+    monkeypatch.setattr(init_files, "write_atomically", full)
 
     assert "scenarios.yaml: cannot be written: No space left on device" in refused(*JOB)
 
