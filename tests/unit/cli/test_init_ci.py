@@ -115,12 +115,12 @@ def test_the_steps_of_github():
         "actions/setup-java",
         "pip",
         "chaos",
-        "echo",
+        "versions=$(python",
         "actions/cache/restore",
         "chaos",
         "actions/cache/save",
         "pytest",
-        "chaos",
+        "if",
         "actions/upload-artifact",
     ]
     workflow = parsed(GITHUB)
