@@ -95,7 +95,7 @@ def _words(line: str) -> tuple[str, ...]:
         words = shlex.split(typed, comments=True)
     except ValueError:  # an apostrophe: a sentence
         return ()
-    words = words[: min((words.index(end) for end in ("|", "&&", ">", ";") if end in words), default=None)]
+    words = words[: min((words.index(end) for end in ("|", "&&", ">", ">>", ";") if end in words), default=None)]
     while words and _VARIABLE.fullmatch(words[0]):
         words = words[1:]
     if not words or words[0].removeprefix(".venv/bin/") not in PROGRAMS:
