@@ -19,7 +19,7 @@ import typer
 
 from chaos.cli import init_ci, init_files, init_text
 from chaos.cli.init_ci import Wanted
-from chaos.cli.init_files import InitUsageError
+from chaos.cli.init_files import NAME, InitUsageError
 from chaos.cli.init_text import COMMAND, SCHEMA, SPARK_SUBMIT, Declaration
 from chaos.common.errors import ScenarioError
 from chaos.contract.placeholders import check, names_in
@@ -30,7 +30,6 @@ from chaos.scenario.load import load_text
 from chaos.scenario.pipelines import CommandPipeline, SparkSubmitPipeline
 from chaos.scenario.pipelines.spark_submit import OF_NAMES
 
-NAME = "scenarios.yaml"
 KINDS = (SPARK_SUBMIT, COMMAND)
 _INTERRUPTED, _WRONG_USAGE = 130, 2
 _PLACEHOLDERS = {SPARK_SUBMIT: SparkSubmitPipeline.PLACEHOLDERS, COMMAND: CommandPipeline.PLACEHOLDERS}
@@ -38,7 +37,6 @@ _ARGUMENTS = "{bootstrap} {source} {sink} {checkpoint}"
 _QUOTED = '"{bootstrap}" "{source}" "{sink}" "{checkpoint}"'
 _MADE_BY_RUNS = ("runs/", "allure-results/")
 _GIT_WITHIN_S = 60.0
-_YAML = frozenset({".yaml", ".yml"})
 _ELSEWHERE = "move it away, or name another with --file"
 _OR_ALONE = "leave the pipeline out for a workflow alone, move it away, or name another with --file"
 _Value = TypeVar("_Value")
@@ -85,7 +83,7 @@ def main(given: Answers, file: Path, wanted: Wanted, echo: Echo) -> int:
 
 def _written(given: Answers, file: Path, wanted: Wanted) -> Iterator[str]:
     """Write what is asked for; gives what people should know of it, line by line."""
-    workflow = init_ci.workflow(wanted, file, _named(file))
+    workflow = init_ci.workflow(wanted, file)
     is_alone = workflow is not None and given == Answers() and os.path.lexists(file)
     if is_alone:
         init_ci.check_readable(file)
@@ -119,11 +117,6 @@ def _write(file: Path, text: str) -> Iterator[str]:
     if not os.path.lexists(schema):
         init_files.write(schema, json.dumps(json_schema(), indent=1), f"make it later: chaos schema > {schema}")
         yield f"wrote {schema}: the keys of that file, for your editor"
-
-
-def _named(file: Path) -> str:
-    """What pytest is told beside the path of a file that has another name than it looks for."""
-    return f"-o {shlex.quote(f'chaos_files={file}')}" if file.name != NAME and file.suffix in _YAML else ""
 
 
 # what is given or asked ----------------------------------------------------------------------------------------------------

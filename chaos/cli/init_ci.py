@@ -12,7 +12,7 @@ from typing import Any
 
 from chaos.cli import init_files
 from chaos.cli.init_ci_text import SYSTEMS, Job, System, text
-from chaos.cli.init_files import InitUsageError
+from chaos.cli.init_files import NAME, InitUsageError
 from chaos.common.errors import ScenarioError
 from chaos.grammar.base import did_you_mean
 from chaos.scenario.load import load
@@ -40,6 +40,8 @@ class Workflow:
     Attributes:
         install: how this package is installed; "" if nothing says it.
         origin: what says it, for people.
+        packages: the file that says which packages are installed.
+        scenarios: their path from the root of the repository.
     """
 
     system: System
@@ -55,14 +57,14 @@ class Workflow:
             InitUsageError: it cannot be written.
         """
         file, entry = Path(self.system.file), self.system.entry
-        job = Job(self.install or _placeholder(self.system.file), self.packages, self.scenarios)
+        job = Job(self.install or _placeholder(self.system.file), self.packages, _as_typed(self.scenarios))
         _make(file.parent)
         init_files.write(file, text(self.system, job), "see who may write there")
         yield f"wrote {file}: it runs {self.scenarios} {self.system.runs}"
         if self.install:
             yield f"  it installs with `{self.install}`, {self.origin}"
         else:
-            yield f"  it fails until you write in it, at echo, how {_PACKAGE} is installed"
+            yield f"  it fails until you replace its line with echo by what installs {_PACKAGE}"
         if entry and not os.path.lexists(entry):
             init_files.write(Path(entry), self.system.include, "see who may write there")
             yield f"wrote {entry}, which names it: {self.system.include}"
@@ -72,12 +74,11 @@ class Workflow:
             yield f"  {self.system.by_hand}"
 
 
-def workflow(wanted: Wanted, scenarios: Path, named: str) -> Workflow | None:
+def workflow(wanted: Wanted, scenarios: Path) -> Workflow | None:
     """The workflow that is asked for; nothing is written yet.
 
     Args:
         scenarios: the scenarios file.
-        named: what pytest needs beside its path, so that it takes it for scenarios.
 
     Returns:
         None if none is asked for.
@@ -98,11 +99,11 @@ def workflow(wanted: Wanted, scenarios: Path, named: str) -> Workflow | None:
         raise InitUsageError(
             f"{system.file}: is there already, and is not overwritten; move it away and call this again, or change it by hand"
         )
-    words = f"{named} {shlex.quote(_inside(scenarios))}".lstrip()
+    path = _inside(scenarios)
     if wanted.install:
-        return Workflow(system, _one_line(wanted.install), "as --install says", system.file, words)
+        return Workflow(system, _one_line(wanted.install), "as --install says", system.file, path)
     install, packages = _found()
-    return Workflow(system, install, f"because {packages} names {_PACKAGE}", packages or system.file, words)
+    return Workflow(system, install, f"because {packages} names {_PACKAGE}", packages or system.file, path)
 
 
 def check_readable(scenarios: Path) -> None:
@@ -129,6 +130,13 @@ def _one_line(command: str) -> str:
 def _placeholder(file: str) -> str:
     said = f"{file}: write here, in place of this line, how {_PACKAGE} is installed: pip install PATH_OR_ADDRESS"
     return f'echo "{said}" >&2; exit 1'
+
+
+def _as_typed(scenarios: str) -> str:
+    """What pytest is told of them; of a file with another name than it looks for, that it has scenarios, too."""
+    path = shlex.quote(scenarios)
+    is_known = Path(scenarios).name == NAME or Path(scenarios).suffix not in _YAML
+    return path if is_known else f"-o {shlex.quote(f'chaos_files={path}')} {path}"
 
 
 def _make(folder: Path) -> None:

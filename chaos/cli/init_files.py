@@ -7,6 +7,9 @@ from pathlib import Path
 from chaos.common.errors import ChaosError
 from chaos.common.files import write_atomically
 
+NAME = "scenarios.yaml"
+"""What pytest takes for scenarios wherever it is; a file with another name must be named in the ini."""
+
 
 class InitUsageError(ChaosError):
     """Nothing can be made of what was given: the message says what is missing or wrong, and what to do."""

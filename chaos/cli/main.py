@@ -124,7 +124,7 @@ def init(  # noqa: PLR0913
     reads: Annotated[str, typer.Option(help="what the file calls the topic that it reads")] = "input",
     writes: Annotated[str, typer.Option(help="what the file calls the topic that it writes")] = "output",
     file: Annotated[Path, typer.Option("--file", "-f", help="the file that is written")] = _FILE,
-    ci: Annotated[str, typer.Option(metavar="|".join(SYSTEMS), help="a workflow that runs the scenarios there, too")] = "",
+    ci: Annotated[str, typer.Option(metavar="|".join(SYSTEMS), help="write a workflow for this CI system, too")] = "",
     install: Annotated[str, typer.Option(help="of a workflow: the command that installs this package")] = "",
 ) -> None:
     """Write a first scenarios file for your pipeline; on a terminal, what is missing is asked.

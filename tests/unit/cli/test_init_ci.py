@@ -172,6 +172,7 @@ def test_the_file_of_gitlab_that_is_there_stays(scenarios, there, is_told):
         ("chaos/scenarios.yaml", ["chaos/scenarios.yaml"]),
         ("two words/scenarios.yaml", ["two words/scenarios.yaml"]),
         ("more/orders.yaml", ["-o", "chaos_files=more/orders.yaml", "more/orders.yaml"]),
+        ("more/two words.yaml", ["-o", "chaos_files='more/two words.yaml'", "more/two words.yaml"]),
     ],
 )
 def test_pytest_is_told_where_the_scenarios_are(repository, file, words):
