@@ -121,7 +121,7 @@ _GITLAB = """\
 # pipeline, and is red if one of them is not VALID. The same on your machine: pytest -m chaos <scenarios>
 chaos:
   stage: test  # one of yours, if you have `stages:`
-  image: python:3.11-bookworm  # 4 GB of memory must be free, and neither Docker nor root is needed inside
+  image: python:3.11-bookworm  # 4 GB of memory must be free; Docker is not needed inside
   rules:
     - if: $CI_PIPELINE_SOURCE == "merge_request_event"
     - if: $CI_PIPELINE_SOURCE == "schedule"
