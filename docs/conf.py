@@ -23,6 +23,7 @@ CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fa
             "docs/guides/without-a-model",
             "docs/guides/triggers-and-faults",
             "docs/guides/running",
+            "docs/guides/ci",
             "docs/guides/matrix",
             "docs/guides/several-topics",
             "docs/guides/tables-and-state",
