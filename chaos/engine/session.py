@@ -62,6 +62,9 @@ class Outcome:
 
     def require_end(self) -> None:
         """Raise the error that ended the run before it was judged, if one did."""
+        if isinstance(self.error, KeyboardInterrupt):
+            # Python 3.11 may leave a frame without a line in the trace of the moment, and pytest would end with a TypeError.
+            raise KeyboardInterrupt(*self.error.args) from None
         if self.error is not None and not isinstance(self.error, DeadlineError | InconclusiveError):
             raise self.error
 

@@ -58,6 +58,17 @@ def test_a_valid_run_is_green():
     Outcome(FakeReport(Verdict.VALID)).settle()
 
 
+def test_an_interrupt_is_raised_without_the_trace_of_its_moment():
+    """A frame of it may have no line (Python 3.11), and pytest could not print it."""
+    interrupt = KeyboardInterrupt("SIGINT")
+
+    with pytest.raises(KeyboardInterrupt, match="SIGINT") as raised:
+        Outcome(FakeReport(Verdict.UNKNOWN), interrupt).settle()
+
+    assert raised.value is not interrupt
+    assert raised.value.__suppress_context__
+
+
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
     """The judge's Spark, whose start waits until it is told to go on."""
