@@ -353,7 +353,7 @@ def nested(parts: list[Groups]) -> Iterator[Groups]:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "few_rows", "directly"),
+    ("blocks", "small_rows", "directly"),
     [(1, 0, False), (12, 0, False), (13, 52, False), (13, 51, True), (24, 96, False)],
 )
 def test_the_verifiers_are_asked_where_most_would_be_read_again(
