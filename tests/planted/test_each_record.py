@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from chaos.contract.base import Topics
+from chaos.contract.base import Topic, Topics
 from chaos.engine.demand import with_demand
 from chaos.engine.run_plan import RunPlan
 from chaos.expectation import ways
@@ -269,8 +269,8 @@ def planned(folder, sql):
     pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["numbers", "others"], "sink": {"topic": "made"}}
     declared = {"name": "a", "title": "A", "pipeline": pipeline | {"expected": {"sql": sql}}, "workload": {"records": RECORDS}}
     scenario = Scenario.model_validate(declared | {"topics": {"numbers": {}, "others": {}, "made": {}}})
-    topics, subject = Topics("numbers-1", "made-1", PARTITIONS), deployed.command(("a",), "g")
-    return RunPlan(scenario, plan(scenario, 1), folder, topics, FillSource(RECORDS, 10.0), subject, "app")
+    topics, subject = Topics((Topic("numbers-1", PARTITIONS),), "made-1"), deployed.command(("a",), "g")
+    return RunPlan(scenario, plan(scenario, 1), folder, topics, (FillSource(RECORDS, 10.0),), subject, "app")
 
 
 @pytest.mark.parametrize(("said", "is_by_keys", "rows"), [(SQUARE, True, RECORDS), (NOT_EACH["a filter"], False, RECORDS - 3)])
