@@ -77,7 +77,7 @@ def rows_in(found: Runs) -> list[Place]:
 @MANY
 @given(rows=logs())
 def test_rows_are_cut_into_as_few_runs_as_can_be(rows: list[Place]) -> None:
-    """By place; joined, they are the same."""
+    """By place."""
     found = cut(rows)
 
     assert rows_in(found) == sorted(rows)
@@ -87,8 +87,7 @@ def test_rows_are_cut_into_as_few_runs_as_can_be(rows: list[Place]) -> None:
         for before, row in pairwise([None, *sorted(rows)])
         if before != row._replace(offset=row.offset - 1, number=row.number - 1)
     ]
-    for one in (found, found.joined()):
-        assert list(zip(one.partition, one.offset, one.line, one.first, strict=True)) == begins
+    assert list(zip(found.partition, found.offset, found.line, found.first, strict=True)) == begins
 
 
 def misplaced(rows: list[Place]) -> list[Misplaced]:
@@ -154,20 +153,6 @@ def test_rows_that_are_each_there_once_are_blamed_as_few_as_can_be(rows: list[Pl
     left = sorted(set(rows) - {Place(one.partition, one.offset, one.line, one.number) for one in found})
     assert [row.number for row in left] == sorted({row.number for row in left})
     assert len(left) == len(rising([row.number for row in sorted(rows)]))
-
-
-@MANY
-@given(rows=logs())
-def test_the_rows_that_repeat_a_number(rows: list[Place]) -> None:
-    """All but one of those with the same line and number; each run that is named holds a number that recurs."""
-    numbers = {(row.line, row.number) for row in rows}
-
-    count, where = runs.repeated(cut(rows))
-
-    assert count == len(rows) - len(numbers)
-    recur = [row for row in rows if sum(row[2:] == other[2:] for other in rows) > 1]
-    for line, first, last in zip(where.line, where.first, where.last, strict=True):
-        assert any(row.line == line and first <= row.number <= last for row in recur)
 
 
 @MANY

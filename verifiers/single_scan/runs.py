@@ -32,13 +32,6 @@ class Runs:
         """The runs of both; a run that was cut in two says the same as a whole one."""
         return Runs(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in Runs.__slots__))
 
-    def joined(self) -> "Runs":
-        """The same in as few runs as can be: those that go on where another ends are one."""
-        runs = self.taken(np.lexsort((self.offset, self.partition)))
-        begins = starts(runs.partition, runs.line, runs.first - runs.offset, _hole(runs))
-        last = runs.last[np.append(begins[1:], len(runs))[: len(begins)] - 1]
-        return Runs(runs.partition[begins], runs.line[begins], runs.first[begins], last, runs.offset[begins])
-
     def without(self, partition: Longs, offset: Longs) -> "Runs":
         """The same without the records at these places; runs that held one are cut there."""
         kept = [_cut(self.taken(self.partition == home), offset[partition == home]) for home in np.unique(self.partition)]
@@ -71,29 +64,9 @@ def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs
     return Runs(partition[begins], line[begins], number[begins], number[ends], offset[begins])
 
 
-def repeated(runs: Runs) -> tuple[int, Runs]:
-    """How many records repeat a number that is there already, of all runs of a log; and the runs that hold them, by number.
-
-    All records of a number but one are repetitions, and which one is not does not matter: the runs are taken by number, and of
-    two that begin with the same number the one further in the log is the repetition.
-    """
-    runs = runs.taken(np.lexsort((runs.offset, runs.partition, runs.first, runs.line)))
-    highest = _highest_before(runs, starts(runs.line))
-    surplus = np.maximum(np.minimum(runs.last, highest) - runs.first + 1, 0)
-    return int(surplus.sum()), runs.taken(surplus > 0)
-
-
 def disorder_of(runs: Runs) -> Disorder:
     """What is out of place, of all runs of a log."""
     return disorder.find(runs.partition, runs.line, runs.first, runs.last, runs.offset)
-
-
-def _highest_before(runs: Runs, begins: Longs) -> Longs:
-    """The highest number before each run within those that begin together; -1 for the first."""
-    highest = np.full(len(runs), -1, np.int64)
-    for begin, end in zip(begins, np.append(begins[1:], len(runs)), strict=False):
-        highest[begin + 1 : end] = np.maximum.accumulate(runs.last[begin : end - 1])
-    return highest
 
 
 def _cut(runs: Runs, offsets: Longs) -> Runs:
@@ -109,9 +82,3 @@ def _cut(runs: Runs, offsets: Longs) -> Runs:
     runs = runs.taken(np.searchsorted(runs.offset, begins, side="right") - 1)
     first = runs.first + begins - runs.offset
     return Runs(runs.partition, runs.line, first, first + ends - begins, begins)
-
-
-def _hole(runs: Runs) -> Longs:
-    """How many numbers are missing before each run, counted up: equal for runs that follow on one another without a hole."""
-    before = np.concatenate((runs.first[:1], runs.last[:-1] + 1))
-    return np.cumsum(runs.first != before)
