@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -36,7 +35,6 @@ _PLACEHOLDERS = {SPARK_SUBMIT: SparkSubmitPipeline.PLACEHOLDERS, COMMAND: Comman
 _ARGUMENTS = "{bootstrap} {source} {sink} {checkpoint}"
 _QUOTED = '"{bootstrap}" "{source}" "{sink}" "{checkpoint}"'
 _MADE_BY_RUNS = ("runs/", "allure-results/")
-_GIT_WITHIN_S = 60.0
 _ELSEWHERE = "move it away, or name another with --file"
 _OR_ALONE = "leave the pipeline out for a workflow alone, move it away, or name another with --file"
 _Value = TypeVar("_Value")
@@ -321,9 +319,5 @@ def _next(file: Path) -> Iterator[str]:
 
 def _is_seen_by_git(name: str) -> bool:
     """Whether git would show a folder of this name here; no, where there is no repository or no git."""
-    question = ("git", "check-ignore", "--quiet", name)
-    try:
-        asked = subprocess.run(question, capture_output=True, timeout=_GIT_WITHIN_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return asked.returncode == 1
+    answer = init_files.git("check-ignore", "--quiet", name)
+    return answer is not None and answer.returncode == 1

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ _PACKAGE = "kafka-spark-chaos"
 _NAMED = re.compile(r"(?<![\w.-])kafka[-_.]+spark[-_.]+chaos(?=\.git\b|(?![-_.]*[a-z]))", re.IGNORECASE)
 _REQUIREMENTS = ("requirements*.txt", "requirements/*.txt", "requirements*.lock", "requirements/*.lock")
 _YAML = frozenset({".yaml", ".yml"})
-_GIT_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +176,8 @@ def _check_is_root(system: System, scenarios: Path) -> None:
 
 def _place_in_repository() -> str:
     """The path from the root of the repository to here; "" at the root, and where there is no repository or no git."""
-    question = ("git", "rev-parse", "--show-prefix")
-    try:
-        asked = subprocess.run(question, capture_output=True, timeout=_GIT_WITHIN_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return os.fsdecode(asked.stdout).strip()
+    answer = init_files.git("rev-parse", "--show-prefix")
+    return answer.stdout.strip() if answer else ""
 
 
 # how this package is installed ---------------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
-"""The files that `chaos init` writes: none is written over another."""
+"""The files that `chaos init` writes, and the repository that they go to: none is written over another."""
 
 import os
 import shlex
+import subprocess
 from pathlib import Path
 
-from chaos.common.errors import ChaosError
+from chaos.common import processes
+from chaos.common.errors import ChaosError, RuntimeUnavailableError
 from chaos.common.files import write_atomically
 
 NAME = "scenarios.yaml"
 """What pytest takes for scenarios wherever it is; a file with another name must be named in the ini."""
+_GIT_WITHIN_S = 60.0
 
 
 class InitUsageError(ChaosError):
@@ -43,3 +46,11 @@ def write(file: Path, text: str, how_to_go_on: str) -> None:
         write_atomically(file, text.rstrip("\n"))
     except OSError as error:
         raise InitUsageError(f"{file}: cannot be written: {error.strerror}; {how_to_go_on}") from None
+
+
+def git(*words: str) -> subprocess.CompletedProcess[str] | None:
+    """What git says of this folder; None where there is no git, or it does not answer."""
+    try:
+        return processes.run(("git", *words), within_s=_GIT_WITHIN_S)
+    except RuntimeUnavailableError:
+        return None
