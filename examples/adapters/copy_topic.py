@@ -64,8 +64,10 @@ def copy(number: int, batch: list[Message], kept: list[Message], consumer: Consu
     places = [TopicPartition(record.topic(), record.partition(), record.offset() + 1) for record in batch]
     furthest = {place.partition: place for place in places}
     faulthandler.dump_traceback_later(SEND_WITHIN_S + 1, exit=True)
-    producer.send_offsets_to_transaction(list(furthest.values()), consumer.consumer_group_metadata(), SEND_WITHIN_S)
-    faulthandler.cancel_dump_traceback_later()
+    try:
+        producer.send_offsets_to_transaction(list(furthest.values()), consumer.consumer_group_metadata(), SEND_WITHIN_S)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     producer.commit_transaction(60)
     say(told="committed", transaction=number)
 

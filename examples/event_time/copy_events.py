@@ -55,8 +55,10 @@ def copy(batch: list[Message], consumer: Consumer, producer: Producer, sink: str
     places = [TopicPartition(record.topic(), record.partition(), record.offset() + 1) for record in batch]
     furthest = {place.partition: place for place in places}
     faulthandler.dump_traceback_later(SEND_WITHIN_S + 1, exit=True)
-    producer.send_offsets_to_transaction(list(furthest.values()), consumer.consumer_group_metadata(), SEND_WITHIN_S)
-    faulthandler.cancel_dump_traceback_later()
+    try:
+        producer.send_offsets_to_transaction(list(furthest.values()), consumer.consumer_group_metadata(), SEND_WITHIN_S)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     producer.commit_transaction(60)
 
 

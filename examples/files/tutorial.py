@@ -110,8 +110,10 @@ class Loop:
             self.producer.produce(topic, key=row["transaction"], value=value)
         position = TopicPartition(self.options.source, message.partition() or 0, (message.offset() or 0) + 1)
         faulthandler.dump_traceback_later(WITHIN_S + 1, exit=True)
-        self.producer.send_offsets_to_transaction([position], self.consumer.consumer_group_metadata(), WITHIN_S)
-        faulthandler.cancel_dump_traceback_later()
+        try:
+            self.producer.send_offsets_to_transaction([position], self.consumer.consumer_group_metadata(), WITHIN_S)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
         self.producer.commit_transaction(WITHIN_S)
 
     def topic_of(self, message: Message) -> str:

@@ -50,8 +50,10 @@ def write(count: int, places: list[TopicPartition], consumer: Consumer, producer
     producer.begin_transaction()
     producer.produce(sink, json.dumps({"records": count}), f"{time.time():.0f}", 0)  # noqa: TID251 - likewise
     faulthandler.dump_traceback_later(SEND_WITHIN_S + 1, exit=True)
-    producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), SEND_WITHIN_S)
-    faulthandler.cancel_dump_traceback_later()
+    try:
+        producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), SEND_WITHIN_S)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     producer.commit_transaction(60)
 
 
