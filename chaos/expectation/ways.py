@@ -55,12 +55,10 @@ class Expectation(ABC):
 
     Attributes:
         counts_records: whether progress is counted in records that the pipeline has read, as how many rows come is not known.
-        is_of_integers: whether the ids of records are their keys, so that duplicates can be told while the output grows.
         not_asked: why verifiers that compare rows with others are not asked of the sink; "" where they are.
     """
 
     counts_records: bool = False
-    is_of_integers: ClassVar[bool] = False
     not_asked: ClassVar[str] = ""
 
     @property
@@ -87,8 +85,6 @@ class Expectation(ABC):
 
 class OfIntegers(Expectation):
     """Integers that are copied are judged by their keys."""
-
-    is_of_integers: ClassVar[bool] = True
 
     def rows(self, asked: WayContext) -> DataFrame | Numbering:
         return copied(all_of(asked.views()))
@@ -121,8 +117,6 @@ class OfModel(Expectation):
 @dataclass(frozen=True)
 class OfEachRecord(OfModel):
     """A model that says of each integer what becomes of it: rows are held against it by their keys, as those of a copy are."""
-
-    is_of_integers: ClassVar[bool] = True
 
     @property
     def demands_each(self) -> bool:
