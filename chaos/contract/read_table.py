@@ -8,7 +8,7 @@ FOLDER/rows/       key string, value string, place string, timestamp_ms long
 FOLDER/about.json  ``columns`` (name and type of each), ``version`` (what was read, in words) and ``rows``; or ``problem``
 
 ``value`` is the row as JSON, with all columns in the order of the table, and ``key`` its identity, or the same JSON if there is
-none. ``place`` says where the row is. The JSON is such that `chaos.expectation.models` can write the same of a row that is
+none. ``place`` says where the row is. The JSON is such that `chaos.expectation.forms` can write the same of a row that is
 expected: times to the microsecond and in UTC, and null as null.
 
 It must run on every Spark that can be under test, and imports nothing of ours.
@@ -202,7 +202,7 @@ def _python(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 
 
 def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
-    """What the function returns; it may raise anything, as one that says what is expected may (`chaos.expectation.models`)."""
+    """What the function returns. It may raise anything, as a function that says what is expected may."""
     module, _, function = spec["place"].partition(":")
     sys.path.insert(0, spec["options"]["folder"])
     try:

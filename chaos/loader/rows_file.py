@@ -109,7 +109,7 @@ def integers(records: int, partitions: int) -> Iterator[Row]:
 def text(data: bytes | None) -> str | None:
     """Bytes as people and verifiers read them: UTF-8 as it is, anything else, and what begins with ``0x``, as ``0x`` and hex.
 
-    No two texts are alike unless their bytes are. `chaos.matching.row_ids.TEXT` says the same in SQL.
+    No two texts are alike unless their bytes are. `chaos.matching.row_ids.text` says the same in SQL.
     """
     if data is None:
         return None
