@@ -229,10 +229,11 @@ def test_what_is_copied_again_when_the_group_was_deleted(kafka, copier, tmp_path
 
     loader = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "txn-loader"})
     loader.init_transactions(120)
-    loader.begin_transaction()
-    for partition in range(3):
-        loader.produce(SOURCE, value="1", partition=partition)
-    loader.commit_transaction(120)
+    for _ in range(2):  # a commit returns before its markers are written; the next transaction waits for them
+        loader.begin_transaction()
+        for partition in range(3):
+            loader.produce(SOURCE, value="1", partition=partition)
+        loader.commit_transaction(120)
     code, said, finding = copied_again(kafka, copier, tmp_path)
 
     assert code == 1, said
