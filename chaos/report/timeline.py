@@ -4,9 +4,7 @@ Static on purpose: report viewers run no scripts in attachments. Drawn for a wid
 Ito (2008), which people with any colour vision can tell apart. Importing matplotlib costs half a second: import this late.
 """
 
-import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from chaos.common.errors import one_line
@@ -22,6 +21,7 @@ from chaos.common.events import ProgressSampled
 from chaos.common.history import Event, of_type
 from chaos.report.formatting import number, phrases, seconds
 from chaos.report.model import FaultRecord, Report
+from chaos.report.run_clock import RunClock
 from verifiers.base import Verdict
 
 _BLUE, _SKY, _VERMILION, _ORANGE, _GREEN, _PURPLE = "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7"
@@ -55,24 +55,11 @@ _PROOF: _Style = {
 _WIDTH_IN = 9.0
 _RECORDS_IN = 2.4
 _LANE_IN = 0.34
-_TITLE_LETTERS = 72  # in a line; the names of faults beside it take their part of the width
+_MARGIN_PT, _LINE_PT = 6, 13
+_LINES = 2  # of the title, and of the verdict
+_LONGEST, _LONGEST_WORD = 400, 48
 _PNG_DPI = 150
 _LETTER = 0.0085  # of the axes, at this width and the size of the targets
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """Milliseconds since the epoch -> seconds since the run began."""
-
-    began_ms: int
-    ended_ms: int
-
-    def s(self, time_ms: int) -> float:
-        return (time_ms - self.began_ms) / 1000
-
-    @property
-    def span_s(self) -> float:
-        return max(self.s(self.ended_ms), 0.1)
 
 
 def draw(report: Report, events: Sequence[Event], folder: Path) -> tuple[Path, Path]:
@@ -89,7 +76,7 @@ def _figure(report: Report, events: Sequence[Event]) -> Figure:
     lanes_in = _LANE_IN * (max(len(report.faults), 1) + 1)
     figure = Figure(figsize=(_WIDTH_IN, _RECORDS_IN + lanes_in + 1.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[_RECORDS_IN, lanes_in])
-    clock = _clock(report, events)
+    clock = RunClock.of(report, events)
     _title(upper, report)
     _phases(upper, lower, report, clock)
     _records(upper, report, events, clock)
@@ -102,22 +89,40 @@ def _figure(report: Report, events: Sequence[Event]) -> Figure:
     return figure
 
 
-def _clock(report: Report, events: Sequence[Event]) -> _Clock:
-    times = [event.time_ms for event in events]
-    times += [phase.start_ms for phase in report.phases]
-    times += [phase.start_ms + round(phase.duration_s * 1000) for phase in report.phases]
-    return _Clock(min(times, default=0), max(times, default=0))
-
-
 def _title(axes: Axes, report: Report) -> None:
-    said = one_line(f"{report.verdict.name}: {' · '.join(phrases(report)) or 'nothing was judged'}", 120)
-    title = textwrap.fill(one_line(report.title, 2 * _TITLE_LETTERS), _TITLE_LETTERS)
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=44, va="bottom")
-    above: _Style = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (0, 29), "textcoords": "offset points"}
-    axes.annotate(said, **above, color=_COLOURS[report.verdict], fontweight="bold")
+    """The title, and below it the verdict; both begin at the left edge of the picture, and end before its right one."""
+    said = f"{report.verdict.name}: {' · '.join(phrases(report)) or 'nothing was judged'}"
+    edge: _Style = {"xy": (0, 1), "xycoords": ("figure fraction", "axes fraction"), "textcoords": "offset points"}
+    bold: _Style = {"fontweight": "bold", "va": "bottom"}
+    verdict = axes.annotate("", xytext=(_MARGIN_PT, 29), **edge, **bold, color=_COLOURS[report.verdict])
+    _fill(verdict, one_line(said, _LONGEST))
+    above_pt = 29 + _LINE_PT * (1 + verdict.get_text().count("\n"))
+    title = axes.annotate("", xytext=(_MARGIN_PT, above_pt), **edge, **bold, fontsize=11)
+    _fill(title, one_line(report.title, _LONGEST))
 
 
-def _phases(upper: Axes, lower: Axes, report: Report, clock: _Clock) -> None:
+def _fill(text: Text, words: str) -> None:
+    """Give a text these words, in two lines where one is too short for them; what does not fit is cut off between two words."""
+    figure = text.get_figure(root=True)
+    assert figure is not None  # noqa: S101 - it was drawn into one
+    room = figure.bbox.width - 2 * _MARGIN_PT / 72 * figure.dpi
+    lines: list[str] = []
+    left = [one_line(word, _LONGEST_WORD) for word in words.split(" ")]
+    while left and len(lines) < _LINES:
+        fits = 1
+        for many in range(len(left), 0, -1):
+            is_cut = many < len(left) and len(lines) == _LINES - 1
+            line = " ".join(left[:many]) + ("…" if is_cut else "")
+            text.set_text(line)
+            if text.get_window_extent().width <= room:
+                fits = many
+                break
+        lines.append(line)
+        left = left[fits:]
+    text.set_text("\n".join(lines))
+
+
+def _phases(upper: Axes, lower: Axes, report: Report, clock: RunClock) -> None:
     """Every second band is shaded; a band too narrow for its name goes without."""
     for place, phase in enumerate(report.phases):
         begin, end = clock.s(phase.start_ms), clock.s(phase.start_ms) + phase.duration_s
@@ -129,7 +134,7 @@ def _phases(upper: Axes, lower: Axes, report: Report, clock: _Clock) -> None:
             upper.text((begin + end) / 2, 1.01, label, transform=upper.get_xaxis_transform(), ha="center", fontsize=7.5)
 
 
-def _records(axes: Axes, report: Report, events: Sequence[Event], clock: _Clock) -> None:
+def _records(axes: Axes, report: Report, events: Sequence[Event], clock: RunClock) -> None:
     samples = of_type(events, ProgressSampled)
     times = [clock.s(event.time_ms) for event, _ in samples]
     written, committed = [sample.written for _, sample in samples], [sample.committed for _, sample in samples]
@@ -143,7 +148,7 @@ def _records(axes: Axes, report: Report, events: Sequence[Event], clock: _Clock)
     axes.tick_params(labelbottom=False, bottom=False)
 
 
-def _faults(axes: Axes, report: Report, clock: _Clock) -> None:
+def _faults(axes: Axes, report: Report, clock: RunClock) -> None:
     for lane, fault in enumerate(report.faults):
         _fault(axes, lane, fault, clock)
     axes.set_yticks(range(len(report.faults)), [fault.name for fault in report.faults])
@@ -154,7 +159,7 @@ def _faults(axes: Axes, report: Report, clock: _Clock) -> None:
         axes.text(0.5, 0.5, "no fault was declared", transform=axes.transAxes, ha="center", color=_PALE)
 
 
-def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: _Clock) -> None:
+def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: RunClock) -> None:
     if fault.injected_ms is None:
         words = one_line(fault.problem or "it was not injected", 90)
         axes.text(0.01, lane, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=_PALE)
@@ -169,7 +174,7 @@ def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: _Clock) -> None:
         axes.plot(clock.s(fault.proved_ms), lane, **_PROOF)
 
 
-def _windows(axes: Axes, report: Report, clock: _Clock) -> None:
+def _windows(axes: Axes, report: Report, clock: RunClock) -> None:
     """What was in force, behind the records."""
     for fault in report.faults:
         if fault.injected_ms is not None:
@@ -187,10 +192,10 @@ def _target(axes: Axes, lane: int, target: str, bar: tuple[float, float]) -> Non
     axes.annotate(target, **place, **offset, va="center", fontsize=8)
 
 
-def _anomalies(axes: Axes, report: Report, clock: _Clock) -> None:
+def _anomalies(axes: Axes, report: Report, clock: RunClock) -> None:
     """When the examples of broken records were written; a time outside the run is one that a program gave its rows."""
     times = {example.timestamp_ms for finding in report.findings for example in finding.examples}
-    moments = sorted(clock.s(time_ms) for time_ms in times if time_ms is not None and 0 <= clock.s(time_ms) <= clock.span_s)
+    moments = sorted(clock.s(time_ms) for time_ms in times if time_ms is not None and clock.is_within(time_ms))
     if moments:
         axes.plot(moments, [0.03] * len(moments), **_BROKEN, transform=axes.get_xaxis_transform(), clip_on=False)
 

@@ -4,6 +4,7 @@ import struct
 import numpy as np
 import pytest
 
+from chaos.report.formatting import phrases
 from chaos.report.model import Report
 from chaos.report.timeline import _figure, draw
 from tests.unit.report.conftest import Fabricated
@@ -14,7 +15,7 @@ def drawn(run: Fabricated, report: Report) -> tuple[list[str], list[float]]:
     figure = _figure(report, run.events())
     lower = figure.axes[1]
     texts = [text.get_text().replace("\u00a0", " ") for axes in figure.axes for text in (*axes.texts, *axes.get_yticklabels())]
-    return [*texts, figure.axes[0].get_title(loc="left")], [bar.get_x() for container in lower.containers for bar in container]
+    return texts, [bar.get_x() for container in lower.containers for bar in container]
 
 
 def test_both_files_are_written_and_of_their_kind(run: Fabricated) -> None:
@@ -82,3 +83,39 @@ def test_nothing_at_all_can_be_drawn(run: Fabricated) -> None:
     report = run.valid(title="cost $x^{ of $", phases=(), faults=(), findings=())
 
     assert draw(report, (), run.folder)[1].stat().st_size > 1000
+
+
+LONG = "The leader of a sink partition is killed in the middle of a batch, while its followers are cut off and nobody is told"
+
+
+@pytest.mark.parametrize("fault", ["cut-1", "the-leader-of-the-sink-is-cut-off-from-both-of-its-followers"])
+@pytest.mark.parametrize("logs", [1, 3, 12])
+def test_title_and_verdict_are_within_the_picture(run: Fabricated, fault: str, logs: int) -> None:
+    """However much is found, and however long the names beside the picture are; what is left out is left out after a word."""
+    found = [run.duplicates(subject=f"orders-of-branch-{number}") for number in range(logs)]
+    report = run.report(title=LONG, findings=tuple(found), faults=(run.fault(name=fault),))
+    figure = _figure(report, run.events())
+    figure.draw_without_rendering()
+
+    shown = {text.get_text().replace("\n", " "): text.get_window_extent() for text in figure.axes[0].texts}
+    verdict = next(text for text in shown if text.startswith("INVALID: "))
+    said = f"INVALID: {' · '.join(phrases(report))}"
+
+    assert LONG in shown
+    assert said.startswith(verdict.removesuffix("…"))
+    assert (verdict == said, verdict.endswith("…")) == ((True, False) if logs <= 3 else (False, True))
+    assert said.removeprefix(verdict.removesuffix("…"))[:1] in {"", " "}, "it is cut between two words"
+    for text in (verdict, LONG):
+        assert 0 <= shown[text].x0 < shown[text].x1 <= figure.bbox.width
+    assert shown[verdict].y1 <= shown[LONG].y0
+    assert shown[LONG].y1 <= figure.bbox.height
+
+
+def test_a_word_that_is_longer_than_the_picture_is_cut(run: Fabricated) -> None:
+    """There is nothing else to cut."""
+    figure = _figure(run.report(title="W" * 390), run.events())
+    figure.draw_without_rendering()
+
+    (title,) = (text for text in figure.axes[0].texts if text.get_text().startswith("W"))
+    assert title.get_text().endswith("…")
+    assert title.get_window_extent().x1 <= figure.bbox.width
