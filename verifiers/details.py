@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, Union, cast
 
-R = TypeVar("R", bound="Record | Place | Partition | Key")
+R = TypeVar("R", bound="Record | Place | Partition | Key | Producer")
 Side = Literal["", "source"]
 
 

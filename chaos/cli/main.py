@@ -236,6 +236,24 @@ def table(
         typer.echo(f"{folder} has no report: the run was cut short, or it goes on")
 
 
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="run directories, or folders of them", exists=True, file_okay=False, show_default=False),
+    ],
+    *,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="the file of the page; for one run or folder report.html in it", show_default=False),
+    ] = None,
+) -> None:
+    """Write the page of a run for a browser; of several, or of a folder, a page of all of them too."""
+    from chaos.report.html import command  # noqa: PLC0415
+
+    raise typer.Exit(command.main(runs, html, typer.echo))
+
+
 audits = typer.Typer(
     no_args_is_help=True, help="Audit logs that were filled by others: topics, transactions, or topics that grow."
 )

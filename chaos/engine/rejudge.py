@@ -7,16 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
-from chaos.common.errors import InconclusiveError, one_line
+from chaos.common.errors import InconclusiveError
 from chaos.common.events import FORMAT
 from chaos.common.history import format_of, load, require_complete
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.judge import judge
 from chaos.report.failure_text import explain
-from chaos.report.model import FILE, build
+from chaos.report.model import FILE, build, why_damaged
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json
 
@@ -63,11 +61,7 @@ def _read(path: Path, parse: Callable[[Path], T]) -> T:
     except OSError as error:
         raise InconclusiveError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            why = ": ".join((*map(str, first["loc"]), first["msg"]))
-        raise InconclusiveError(f"{path} is damaged ({one_line(why)}): run the scenario again") from error
+        raise InconclusiveError(f"{path} is damaged ({why_damaged(error)}): run the scenario again") from error
 
 
 def _require_format(run: Path) -> None:

@@ -63,7 +63,7 @@ def describe(report: Report, example: Example) -> str:
     partition = "" if example.partition < 0 else f"partition {example.partition}"
     offset = "not in the log" if example.offset is None else f"offset {example.offset}"
     parts = [
-        _whose(example.id),
+        whose(example.id),
         *([example.place] if example.place else [partition, offset]),
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.words),
@@ -72,7 +72,7 @@ def describe(report: Report, example: Example) -> str:
     return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
 
 
-def _whose(id_: int | str | None) -> str:
+def whose(id_: int | str | None) -> str:
     """Integers are ids; rows of other kinds have keys."""
     if id_ is None:
         return "no id"
@@ -139,27 +139,38 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Replay: {report.replay}"
 
 
-def _finding(report: Report, finding: Finding) -> Iterator[str]:
+def headline(report: Report, finding: Finding) -> str:
+    """What a finding that is not as it must be says, e.g. ``Broken: duplicates in sink, 3 of 30 000 records (demanded: …)``."""
     name = f"{finding.verifier} in {finding.subject}"
     checked = _extent(finding)
     if finding.verdict is Verdict.UNKNOWN:
-        yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
-    elif finding.verdict is report.expectations.expected(finding) is Verdict.INVALID:
+        return f"Not proved: {name} (demanded: {guarantee(finding)})"
+    if finding.verdict is report.expectations.expected(finding) is Verdict.INVALID:
         predicted = report.expectations.predicted(finding)
         word = "exactly " if all(isinstance(count, int) for count in predicted.values()) else ""
-        yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected {word}{tally(predicted)}"
-    elif report.expectations.outcome(finding) is Verdict.UNKNOWN:
-        yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems, see below"
-    elif report.expectations.expected(finding) is Verdict.INVALID:
-        yield f"Not caught: {name}, {checked}; expected INVALID: either the fault did no harm, or the verifier is blind to it"
-    else:
-        yield f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {_guarantee(finding)})"
+        return f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected {word}{tally(predicted)}"
+    if report.expectations.outcome(finding) is Verdict.UNKNOWN:
+        return f"Not tried: {name}, {checked}; expected INVALID, but the run has problems, see below"
+    if report.expectations.expected(finding) is Verdict.INVALID:
+        return f"Not caught: {name}, {checked}; expected INVALID: either the fault did no harm, or the verifier is blind to it"
+    return f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {guarantee(finding)})"
+
+
+def more_examples(finding: Finding, shown: int) -> str:
+    """``… and 1 201 more; findings.json has the first 32``; "" where all are shown, or none is there."""
+    if not finding.examples or finding.count <= shown:
+        return ""
+    return f"… and {number(finding.count - shown)} more; findings.json has the first {len(finding.examples)}"
+
+
+def _finding(report: Report, finding: Finding) -> Iterator[str]:
+    yield headline(report, finding)
     if finding.note:
         yield f"  {one_line(str(finding.note))}"
     for example in finding.examples[:_EXAMPLES]:
         yield f"  {describe(report, example)}"
-    if finding.examples and finding.count > _EXAMPLES:
-        yield f"  … and {number(finding.count - _EXAMPLES)} more; findings.json has the first {len(finding.examples)}"
+    if more := more_examples(finding, _EXAMPLES):
+        yield f"  {more}"
 
 
 def _extent(finding: Finding) -> str:
@@ -170,7 +181,8 @@ def _extent(finding: Finding) -> str:
     return f"{number(finding.count)} of {number(finding.checked)} {_UNITS.get(finding.verifier, 'records')}"
 
 
-def _guarantee(finding: Finding) -> str:
+def guarantee(finding: Finding) -> str:
+    """What its verifier demands, as a sentence without its end."""
     if finding.verifier == PROGRESS:
         return GUARANTEE_OF_PROGRESS
     if finding.verifier == TRANSACTIONS:

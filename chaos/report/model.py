@@ -3,6 +3,7 @@
 It is built from a run directory: the history says what happened, the findings say what is wrong, nothing else counts.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -141,25 +142,68 @@ class Report(Record):
         files.write_atomically(self.run_dir / FILE, self.model_dump_json(indent=1))
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run directory, perhaps of a run that left no report."""
+    return any((folder / name).exists() for name in (FILE, "scenario.json", "history.jsonl"))
+
+
 def reports_in(runs: Path) -> tuple[list[Report], list[Path]]:
     """The reports of all run directories in a folder, the oldest first, and the directories of runs that left none.
 
     Raises:
         InconclusiveError: no run is there, or a report cannot be read.
     """
-    folders = sorted(path for path in runs.iterdir() if (path / FILE).exists() or (path / "scenario.json").exists())
+    folders = runs_in(runs)
+    reported = [folder for folder in folders if (folder / FILE).exists()]
+    return [read(folder / FILE) for folder in reported], [folder for folder in folders if folder not in reported]
+
+
+def runs_in(runs: Path) -> list[Path]:
+    """All run directories in a folder, the oldest first.
+
+    Raises:
+        InconclusiveError: there is none.
+    """
+    folders = sorted(path for path in runs.iterdir() if is_run(path))
     if not folders:
         raise InconclusiveError(f"{runs} holds no run directory; name the folder in which runs are made (--chaos-runs)")
-    reported = [folder for folder in folders if (folder / FILE).exists()]
-    return [_read(folder / FILE) for folder in reported], [folder for folder in folders if folder not in reported]
+    return folders
 
 
-def _read(path: Path) -> Report:
+def read(path: Path) -> Report:
+    """The report in a file.
+
+    Raises:
+        InconclusiveError: the file cannot be read, is damaged, or another version of chaos wrote it.
+    """
     try:
-        return Report.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # ValidationError is one, as is what is not UTF-8
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise InconclusiveError(f"{path} cannot be read, or another version of chaos wrote it: {one_line(str(why))}") from error
+        text = path.read_text(encoding="utf-8")
+        _require_format(path, json.loads(text))
+        return Report.model_validate_json(text)
+    except (OSError, ValueError, RecursionError) as error:  # ValidationError is one, as is what is not UTF-8
+        why = why_damaged(error)
+        raise InconclusiveError(f"{path} cannot be read, or another version of chaos wrote it: {why}") from error
+
+
+def _require_format(path: Path, written: Any) -> None:
+    """Refuse what another version wrote: the same words may mean something else in it."""
+    format_ = written.get("version") if isinstance(written, dict) else None
+    if isinstance(format_, int) and format_ != FORMAT:
+        raise InconclusiveError(
+            f"{path} has format {format_}, and this version of chaos reads format {FORMAT}: use the version that wrote it"
+        )
+
+
+def why_damaged(error: Exception) -> str:
+    """Why a file cannot be read, in one line: of a model's errors the first, with its place."""
+    match error:
+        case ValidationError():
+            first = error.errors()[0]
+            return one_line(": ".join((*map(str, first["loc"]), first["msg"])))
+        case OSError():
+            return error.strerror or type(error).__name__
+        case _:
+            return one_line(f"{type(error).__name__}: {error}")
 
 
 # from a run directory -------------------------------------------------------------------------------------------------

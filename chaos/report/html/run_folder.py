@@ -1,0 +1,143 @@
+"""What a run directory holds, as far as it can be read: pages show what is there, and say in one line each what is not."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from chaos.common.errors import ChaosError, one_line
+from chaos.common.events import FORMAT
+from chaos.common.history import Event, format_of, load, require_complete
+from chaos.judging.judge import load_findings
+from chaos.report.model import FILE, Report, build, read, why_damaged
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import from_json
+
+T = TypeVar("T")
+
+CUT_SHORT = "the run was cut short, or it goes on"
+_HISTORY, _SCENARIO, _SCHEDULE, _VERSIONS = "history.jsonl", "scenario.json", "schedule.json", "versions.json"
+_NO_REPLAY = "unknown: the run has no report"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One run among others.
+
+    Attributes:
+        report: None where there is none that can be read.
+        problem: why there is none, in one line; "" where there is one.
+        is_damaged: whether its report is there and cannot be read; else a run without one was cut short, or goes on.
+    """
+
+    folder: Path
+    report: Report | None
+    problem: str = ""
+    is_damaged: bool = False
+
+    @property
+    def why_not(self) -> str:
+        """Why it has no verdict, in a few words."""
+        return "its report cannot be read" if self.is_damaged else CUT_SHORT
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run.
+
+    Attributes:
+        listed: its own report, if it can be read; only then has it a verdict.
+        report: the same; of a run that left none, what its history says of faults and phases, None where that is not known.
+        events: of the history; none where it is missing or damaged.
+        scenario, versions: as in their files; empty where these are missing or damaged.
+        problems: which file is missing or cannot be read, and why; one line each.
+    """
+
+    listed: Listed
+    report: Report | None
+    events: tuple[Event, ...]
+    scenario: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    problems: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return self.listed.folder
+
+    @property
+    def is_reported(self) -> bool:
+        return self.listed.report is not None
+
+
+def listed(folder: Path) -> Listed:
+    """One run among others: its report alone is read."""
+    path = folder / FILE
+    if not path.exists():
+        return Listed(folder, None, f"{path} is missing: {CUT_SHORT}")
+    problems: list[str] = []
+    report = _tried(path, read, problems)
+    return Listed(folder, report, "".join(problems), is_damaged=bool(problems))
+
+
+def read_run(folder: Path) -> RunFolder:
+    """All of a run that its page shows; nothing that is wrong with a file is an error."""
+    problems: list[str] = []
+    of_list = listed(folder)
+    if of_list.problem:
+        problems.append(of_list.problem)
+    scenario = _tried(folder / _SCENARIO, _object, problems) or {}
+    versions = _tried(folder / _VERSIONS, _object, problems) or {}
+    events = _events(folder, of_list, problems)
+    report = of_list.report
+    if report is None and events and scenario:
+        report = _tried(folder, lambda path: _from_history(path, events), problems)
+    return RunFolder(of_list, report, events, scenario, versions, tuple(dict.fromkeys(problems)))
+
+
+def _events(folder: Path, run: Listed, problems: list[str]) -> tuple[Event, ...]:
+    """The history, unless its words may mean something else: another version wrote it, or the report that is damaged."""
+    path = folder / _HISTORY
+    format_ = _tried(path, format_of, []) if path.exists() else None
+    if format_ not in {None, FORMAT}:
+        problems.append(f"{path} has format {format_}, and this version of chaos reads format {FORMAT}")
+        return ()
+    events = _tried(path, lambda path: tuple(load(path)), problems) or ()
+    if run.report is not None and events:
+        was_judged = any(phase.name == "judge" for phase in run.report.phases)
+        _tried(path, lambda path: require_complete(events, path, was_judged=was_judged), problems)
+    return events
+
+
+def _from_history(folder: Path, events: Sequence[Event]) -> Report:
+    """What became of faults and phases of a run that left no report."""
+    scenario = Scenario.of_run((folder / _SCENARIO).read_text(encoding="utf-8"))
+    schedule = from_json(_object(folder / _SCHEDULE))
+    report = build(scenario, schedule, events, load_findings(folder), folder, _NO_REPLAY)
+    *before, last = report.phases or (None,)
+    if last is None or not last.error:
+        return report
+    lasted_s = (events[-1].time_ms - last.start_ms) / 1000  # it was on when the last event was recorded
+    return report.model_copy(update={"phases": (*before, last.model_copy(update={"duration_s": round(lasted_s, 3)}))})
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise TypeError(f"it holds {one_line(repr(value), 40)}, and no object")
+    return value
+
+
+def _tried(path: Path, parse: Callable[[Path], T], problems: list[str]) -> T | None:
+    """What is parsed; None, and one more problem, where that is not possible."""
+    try:
+        return parse(path)
+    except FileNotFoundError as error:
+        problems.append(f"{error.filename or path} is missing")
+    except OSError as error:
+        problems.append(f"{error.filename or path} cannot be read: {why_damaged(error)}")
+    except ChaosError as error:  # it names its file
+        problems.append(one_line(str(error), 400))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        problems.append(f"{path} is damaged ({why_damaged(error)})")
+    return None

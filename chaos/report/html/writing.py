@@ -1,0 +1,43 @@
+"""Where pages are written: that of a run into its directory, that of a session where it is asked for.
+
+The page of a run is beside the files that it links to, goes where the run directory goes, and is written anew by a later
+`chaos report`. The page of a session links to it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaos.common import files
+from chaos.report.html.addresses import PAGE
+from chaos.report.html.run_folder import Listed, RunFolder
+from chaos.report.html.run_page import page_of
+from chaos.report.html.session_page import session_page
+
+SUFFIX = ".html"
+
+
+def write_run_page(run: RunFolder, page: Path | None = None) -> Path:
+    """Write the page of a run; returns its path, which is in the run directory if none is given.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = page or run.folder / PAGE
+    _write(path, page_of(run, path.parent))
+    return path
+
+
+def write_session_page(runs: Sequence[Listed], page: Path, note: str = "") -> None:
+    """Write the page of these runs; arguments are those of `session_page`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _write(page, session_page(runs, page.parent, note))
+
+
+def _write(page: Path, text: str) -> None:
+    try:
+        files.write_atomically(page, text)
+    except OSError as error:  # it may name a draft of the page
+        raise OSError(error.errno, error.strerror or str(error), str(page)) from error
