@@ -4,6 +4,7 @@
     pytest -m "chaos and smoke" --chaos-seed 7              tags are marks
     pytest -m chaos "scenarios.yaml::test_scenario[NAME]"   one
     pytest -m chaos --chaos-repeat 20                       each twenty times
+    pytest -m chaos --chaos-html report.html                and a page of all runs, with a page for each
     pytest -m chaos --chaos-runtime containers              the same in Docker
     … --chaos-runtime external --chaos-external FILE        the same on a cluster that is already there
 
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.common.errors import PluginError
+from chaos.common.errors import PluginError, RuntimeUnavailableError
 from chaos.pytest_plugin.selection import FILE, has_our_lines, is_driven, is_ours, is_selected, keep_named, keep_typed
 from chaos.runtime.capabilities import EXTERNAL, RUNTIMES
 
@@ -67,6 +68,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
     )
     group.addoption(
+        "--chaos-html",
+        type=Path,
+        metavar="PATH",
+        help="write a page of all runs there, and a page of each into its run directory",
+    )
+    group.addoption(
         "--chaos-runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where the system runs (default: %(default)s)"
     )
     group.addoption("--chaos-external", type=Path, metavar="FILE", help="the system that is already there (docs/external.md)")
@@ -94,12 +101,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Raises:
         UsageError: a pattern of `chaos_files` is wrong, or the options that say where the system is, or its file; or
-            pytest-xdist is to deal out scenarios.
+            pytest-xdist is to deal out scenarios; or pages are asked for that cannot be written.
     """
     config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
     keep_named(config)
     if is_selected(config) and config.getoption("numprocesses", None):
         raise pytest.UsageError("scenarios run one after the other, in one process: leave out -n")
+    if config.getoption("--chaos-html"):
+        _require_page(config.getoption("--chaos-html"))
     is_meant, file = config.getoption("--chaos-runtime") == EXTERNAL, config.getoption("--chaos-external")
     if is_meant != (file is not None):
         raise pytest.UsageError("--chaos-runtime external and --chaos-external FILE go together: FILE says where the system is")
@@ -217,6 +226,26 @@ def _register_scenarios(config: pytest.Config) -> ModuleType:
     if not config.pluginmanager.has_plugin(_SCENARIOS):
         config.pluginmanager.register(scenario_file, _SCENARIOS)
     return scenario_file
+
+
+def _require_page(page: Path) -> None:
+    """Refuse a page that could not be written an hour later.
+
+    Raises:
+        UsageError: it is no file of a page, its folder cannot be written to, or what pages are made with is not installed.
+    """
+    from chaos.common import files  # noqa: PLC0415 - nobody else asks for pages
+    from chaos.report.html.templates import require_packages  # noqa: PLC0415
+
+    if page.suffix != ".html":
+        raise pytest.UsageError(f"--chaos-html {page}: a file that ends in .html is needed")
+    try:
+        files.require_folder(page.absolute().parent)
+        require_packages()
+    except OSError as error:
+        raise pytest.UsageError(f"--chaos-html {page}: its folder cannot be written to: {error.strerror}") from None
+    except RuntimeUnavailableError as error:
+        raise pytest.UsageError(f"--chaos-html {page}: {error}") from None
 
 
 def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:

@@ -21,7 +21,7 @@ from chaos.engine.environment import Environment
 from chaos.engine.session import Session
 from chaos.external import declaration
 from chaos.external.declaration import External
-from chaos.pytest_plugin import scenario_item
+from chaos.pytest_plugin import pages, scenario_item
 from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
 from chaos.pytest_plugin.selection import is_driven, is_selected
 from chaos.report import summary, terminal
@@ -167,7 +167,7 @@ def pytest_runtest_makereport(
 
 
 # The type of the first argument is quoted because pytest 8.0 does not export it.
-def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", exitstatus: int, config: pytest.Config) -> None:
     """End with a table of the outcome of each scenario, and of what the session cost."""
     session = config.stash.get(_SESSION, None)
     if session is None or not session.reports:
@@ -180,6 +180,9 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config:
     terminalreporter.write(summary.as_text(table, *matrices, costs, width=width, colour=colour))
     if matrices:
         terminalreporter.write_line(f"coverage: {session.write_coverage()}")
+    page = pages.write_session(session, config, pages.note_of(exitstatus))
+    if page is not None:
+        terminalreporter.write_line(f"page: {page}")
 
 
 def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:

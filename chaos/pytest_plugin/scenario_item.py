@@ -16,6 +16,7 @@ import pytest
 
 from chaos.common.history import load
 from chaos.engine.session import Outcome, Session
+from chaos.pytest_plugin import pages
 from chaos.report import allure, summary
 from chaos.report.terminal import Live
 from chaos.runtime.capabilities import RUNTIMES
@@ -82,6 +83,8 @@ def report(outcome: Outcome, session: Session, config: pytest.Config, *, is_last
     from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
 
     timeline.draw(of_run, events, of_run.run_dir)
+    pages.write_run(of_run, config)  # after the files that it shows, and before it is attached
+    pages.write_session(session, config)
     allure.render(of_run, events, session.logs(of_run.run_dir))
     tables = summary.coverage_tables(session.reports, _WIDTH)
     if is_last and tables:

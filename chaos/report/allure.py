@@ -21,11 +21,13 @@ from chaos.common.events import FaultEvent, FaultFailed, FaultHealed, FaultProve
 from chaos.common.history import Event, of_type
 from chaos.report.failure_text import describe, explain
 from chaos.report.formatting import aimed, facts, number, phrase, phrases, seconds
+from chaos.report.html.addresses import PAGE
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Finding, Verdict
 
 _TAIL_BYTES = 256 * 1024
 _FILES = {
+    PAGE: AttachmentType.HTML,  # 1.4 MB; it is there if pages were asked for (--chaos-html)
     "timeline.svg": AttachmentType.SVG,
     "timeline.png": AttachmentType.PNG,
     "findings.json": AttachmentType.JSON,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from chaos.common.errors import ChaosError, one_line
 from chaos.common.events import FORMAT
 from chaos.common.history import Event, format_of, load, require_complete
+from chaos.judging.judge import FILE as FINDINGS
 from chaos.judging.judge import load_findings
 from chaos.report.model import FILE, Report, build, read, why_damaged
 from chaos.scenario.model import Scenario
@@ -86,13 +87,13 @@ def read_run(folder: Path) -> RunFolder:
     of_list = listed(folder)
     if of_list.problem:
         problems.append(of_list.problem)
-    scenario = _tried(folder / _SCENARIO, _object, problems) or {}
+    scenario = _tried(folder / _SCENARIO, _object, problems)
     versions = _tried(folder / _VERSIONS, _object, problems) or {}
     events = _events(folder, of_list, problems)
     report = of_list.report
-    if report is None and events and scenario:
-        report = _tried(folder, lambda path: _from_history(path, events), problems)
-    return RunFolder(of_list, report, events, scenario, versions, tuple(dict.fromkeys(problems)))
+    if report is None and events and scenario is not None:
+        report = _from_history(folder, events, problems)
+    return RunFolder(of_list, report, events, scenario or {}, versions, tuple(dict.fromkeys(problems)))
 
 
 def _events(folder: Path, run: Listed, problems: list[str]) -> tuple[Event, ...]:
@@ -102,18 +103,21 @@ def _events(folder: Path, run: Listed, problems: list[str]) -> tuple[Event, ...]
     if format_ not in {None, FORMAT}:
         problems.append(f"{path} has format {format_}, and this version of chaos reads format {FORMAT}")
         return ()
-    events = _tried(path, lambda path: tuple(load(path)), problems) or ()
-    if run.report is not None and events:
+    events = _tried(path, lambda path: tuple(load(path)), problems)
+    if run.report is not None and events is not None:
         was_judged = any(phase.name == "judge" for phase in run.report.phases)
         _tried(path, lambda path: require_complete(events, path, was_judged=was_judged), problems)
-    return events
+    return events or ()
 
 
-def _from_history(folder: Path, events: Sequence[Event]) -> Report:
+def _from_history(folder: Path, events: Sequence[Event], problems: list[str]) -> Report | None:
     """What became of faults and phases of a run that left no report."""
-    scenario = Scenario.of_run((folder / _SCENARIO).read_text(encoding="utf-8"))
-    schedule = from_json(_object(folder / _SCHEDULE))
-    report = build(scenario, schedule, events, load_findings(folder), folder, _NO_REPLAY)
+    scenario = _tried(folder / _SCENARIO, lambda path: Scenario.of_run(path.read_text(encoding="utf-8")), problems)
+    schedule = _tried(folder / _SCHEDULE, lambda path: from_json(_object(path)), problems)
+    findings = _tried(folder / FINDINGS, lambda path: load_findings(path.parent), problems)
+    if scenario is None or schedule is None or findings is None:
+        return None
+    report = build(scenario, schedule, events, findings, folder, _NO_REPLAY)
     *before, last = report.phases or (None,)
     if last is None or not last.error:
         return report

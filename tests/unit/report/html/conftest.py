@@ -30,7 +30,7 @@ def write_history(folder: Path, events: Sequence[Event]) -> None:
 
 def scenario(report: Report) -> Scenario:
     """One that a run of this name may have had."""
-    keys: dict[str, Any] = {"name": report.scenario, "title": report.title, "tags": report.tags, "pipeline": {"kind": "none"}}
+    keys: dict[str, Any] = {"name": report.scenario, "title": report.title, "tags": ["smoke"], "pipeline": {"kind": "none"}}
     fault = {"kind": "kill_broker", "name": "kill_broker-1", "target": "any", "when": {"progress": "20%"}}
     topics = {"numbers": {"partitions": 3}}
     return Scenario.model_validate({**keys, "topics": topics, "workload": {"into": "numbers"}, "faults": [fault]})
