@@ -41,6 +41,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test_played.py").write_text(Path(__file__).with_name("played.py").read_text(encoding="utf-8"), encoding="utf-8")
     runs = {name: recorded(folder / name, scenario=name) for name in ("valid", "invalid", "unknown", "control", "interrupted")}
     draw(runs["invalid"].report(), runs["invalid"].events(), runs["invalid"].folder)
+    (runs["invalid"].folder / "report.html").write_text("<!DOCTYPE html>", encoding="utf-8")  # as --chaos-html asks for it
     gaps = runs["unknown"].finding("gaps", Verdict.UNKNOWN, checked=0, note="no record was compared")
     reports = {
         "valid": runs["valid"].valid(),
@@ -108,6 +109,7 @@ def test_what_the_run_left_behind_is_attached(results: dict[str, Results], playe
 
     assert list(attached) == [
         "verdict.txt",
+        "report.html",
         "timeline.svg",
         "timeline.png",
         "findings.json",
