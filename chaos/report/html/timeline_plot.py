@@ -61,6 +61,7 @@ _LEFT_PX = 72
 _LANES = 12
 _SAMPLES = 1500
 _HEADROOM = 1.2
+_APART = 0.3  # of the way from one tick to the next, so that their labels do not touch
 _MIDDLE = 0.66  # of a lane, below its name
 _TIP_PX = 360
 _TOOLTIP = (
@@ -190,7 +191,7 @@ def _records(report: Report, events: Sequence[Event], clock: RunClock, x_range: 
         if fault.injected_ms is not None:
             plot.add_layout(_window(clock.s(fault.injected_ms), _end_s(fault, clock)))
     source = ColumnDataSource(_told_samples(samples, events, report, clock))
-    for name, dash in (("written", "dashed"), ("committed", "solid")):
+    for name, dash in (("committed", "solid"), ("written", "dashed")):  # where both are one line, either is seen
         line = plot.step("at_s", name, source=source, mode="after", line_width=2, line_dash=dash)
         _paint(line.glyph, {"line_color": name})
     if samples:
@@ -205,9 +206,10 @@ def _records(report: Report, events: Sequence[Event], clock: RunClock, x_range: 
 
 
 def _ticks(most: int) -> list[int]:
-    """Round numbers of records, six at most."""
+    """Round numbers of records, and how many there are unless that is close to one; seven at most."""
     step = next(digit * 10**power for power in range(20) for digit in (1, 2, 5) if most <= 5 * digit * 10**power)
-    return list(range(0, most + 1, step))
+    ticks = list(range(0, most + 1, step))
+    return [*ticks, most] if most - ticks[-1] > _APART * step else ticks
 
 
 def _window(begin_s: float, end_s: float) -> BoxAnnotation:
