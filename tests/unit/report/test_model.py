@@ -39,16 +39,17 @@ def test_a_report_that_says_something_unknown_is_refused(run: Fabricated, change
 
 def test_all_runs_of_a_folder_are_read_and_one_without_a_report_is_named(run: Fabricated) -> None:
     """In the order of their names, which begin with the time; other folders are none of ours."""
-    for name in ("2-b", "1-a", "3-cut", "other"):
+    for name in ("2-b", "1-a", "3-cut", "4-cut", "other"):
         (run.folder / name).mkdir()
     for name in ("2-b", "1-a"):
         run.report(scenario=name[2:], run_dir=run.folder / name).write()
     (run.folder / "3-cut" / "scenario.json").touch()
+    (run.folder / "4-cut" / "history.jsonl").touch()  # it was killed before its plan was written down
 
     reports, cut_short = reports_in(run.folder)
 
     assert [report.scenario for report in reports] == ["a", "b"]
-    assert cut_short == [run.folder / "3-cut"]
+    assert cut_short == [run.folder / "3-cut", run.folder / "4-cut"]
 
 
 def test_a_folder_without_runs_and_a_damaged_report_are_errors(run: Fabricated) -> None:
