@@ -15,14 +15,14 @@ help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
 
 chaos: install parts  ## break a real Kafka + Spark pipeline (the smoke scenarios), and judge it
-	$(BIN)/pytest -m "chaos and smoke" --alluredir=allure-results --clean-alluredir
+	$(BIN)/pytest -m "chaos and smoke" --chaos-html=runs/report.html --alluredir=allure-results --clean-alluredir
 
 chaos-all: install parts  ## every scenario
-	$(BIN)/pytest -m chaos --alluredir=allure-results --clean-alluredir
+	$(BIN)/pytest -m chaos --chaos-html=runs/report.html --alluredir=allure-results --clean-alluredir
 
 chaos-containers: install parts image  ## the smoke scenarios in containers, and the faults that need containers (needs Docker)
 	$(BIN)/chaos doctor --containers
-	$(BIN)/pytest -m "chaos and smoke" --chaos-runtime containers --alluredir=allure-results-containers --clean-alluredir
+	$(BIN)/pytest -m "chaos and smoke" --chaos-runtime containers --chaos-html=runs/report.html --alluredir=allure-results-containers --clean-alluredir
 	$(BIN)/pytest -m containers --chaos-runtime containers tests/integration
 
 image:  ## build the image of all containers: on a public image, or with debootstrap if no registry can be reached

@@ -103,6 +103,7 @@ jobs:
         run: >-
           pytest -m chaos <scenarios>
           --junitxml=chaos-reports/junit.xml
+          --chaos-html=chaos-reports/report.html
           --alluredir=chaos-reports/allure-results
       - name: Show the verdicts on the page of the run
         if: always() && steps.scenarios.outcome != 'skipped'
@@ -147,6 +148,7 @@ chaos:
     - >-
       pytest -m chaos <scenarios>
       --junitxml=chaos-reports/junit.xml
+      --chaos-html=chaos-reports/report.html
       --alluredir=chaos-reports/allure-results
   after_script:
     - if [ -d runs ]; then chaos table runs; fi
