@@ -28,6 +28,7 @@ from chaos.common.errors import (
     ScenarioError,
     one_line,
 )
+from chaos.common.version import version
 
 if TYPE_CHECKING:
     from chaos.scenario.model import Scenario
@@ -35,10 +36,25 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 _NAME = "chaos"
+_OTHER_NAME = "kafka-spark-chaos"  # where `chaos` is the command of another package, such as Chaos Toolkit
 _FILE = Path("scenarios.yaml")
 _BROKERS = 3
 _DEFECT, _INTERRUPTED = 70, 130  # EX_SOFTWARE of sysexits.h; 128 and the number of SIGINT
 Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it
+    if asked:
+        typer.echo(f"{_OTHER_NAME} {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -60,8 +76,8 @@ def parts(
         go_build.fuzz(artifacts.cache_folder(), go_fuzz, typer.echo)
         return
     found = artifacts.ensure(typer.echo, verify=verify)
-    for name, version in artifacts.versions(found).items():
-        typer.echo(f"{name:16}{version}")
+    for name, number in artifacts.versions(found).items():
+        typer.echo(f"{name:16}{number}")
 
 
 @app.command()
@@ -133,7 +149,7 @@ def init(  # noqa: PLR0913
 
     chaos init --kind command --group copy-{suffix} -- python3 copy.py {bootstrap} {source} {sink} copy-{suffix}
 
-    chaos init --ci github --install "pip install dist/kafka_spark_chaos-0.1.0-py3-none-linux_x86_64.whl"
+    chaos init --ci github --install "pip install dist/kafka_spark_chaos-*.whl"
     """
     from chaos.cli import init as first  # noqa: PLC0415
     from chaos.cli import init_ci  # noqa: PLC0415
@@ -426,7 +442,7 @@ def _ended(words: Sequence[str]) -> int:
     if former := _former_audit(words):
         return _say(former, 2)
     try:
-        with command.make_context(_NAME, list(words)) as context:
+        with command.make_context(_called_as(sys.argv[0]), list(words)) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
@@ -442,6 +458,12 @@ def _ended(words: Sequence[str]) -> int:
             f"chaos: exit({error.code!r}) was called at {frame.filename}:{frame.lineno}, which ended the command", _DEFECT
         )
     return 0
+
+
+def _called_as(program: str) -> str:
+    """The name of the command, as a shell takes it, for what is printed about its usage."""
+    name = Path(program).name
+    return {"__main__.py": "python -m chaos", _OTHER_NAME: _OTHER_NAME}.get(name, _NAME)
 
 
 def _failed(error: ChaosError) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from chaos.common.version import version
 from chaos.install import cache, class_archives, go_build, jar_folders, jars, preflight, proxy, spark_versions
 from chaos.install.class_archives import Ingredients
 from chaos.install.spark_versions import Needed, SparkProgram
@@ -100,6 +101,7 @@ def versions(parts: Parts) -> dict[str, str]:
     """Name -> version of everything that runs here, for reports."""
     locked = {(section, jar.artifact): jar.version for section, wanted in jars.read_lock().items() for jar in wanted}
     return {
+        "chaos": version(),
         "kafka": locked["kafka", "kafka_2.13"],
         "spark": parts.spark.version,
         "spark-sql-kafka": parts.spark.version,
