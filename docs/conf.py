@@ -9,7 +9,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
-SOURCE = os.environ.get("DOCS_SOURCE", "")  # the address of the repository, https://github.com/OWNER/NAME; "" where it has none
+SOURCE = os.environ.get("PROJECT_URL", "")  # the address of the repository, as in hatch_build.py; "" where it has none
 SHORT = 32  # letters
 
 CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fails for a page that is nowhere
@@ -37,7 +37,7 @@ CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fa
         "Reference": ["docs/reference"],
         "Concepts": ["docs/claims", "docs/proofs", "docs/cost", "docs/concepts/*"],
         "Examples and findings": ["examples/README", "docs/findings/README"],
-        "Project": ["README", "docs/comparison", "ARCHITECTURE", "docs/adr/README", "CONTRIBUTING", "CHANGELOG"],
+        "Project": ["README", "docs/comparison", "ARCHITECTURE", "docs/adr/README", "CONTRIBUTING", "SECURITY", "CHANGELOG"],
     },
     "docs/adr/README": {"": ["docs/adr/[0-9]*"]},
     "docs/findings/README": {"": ["docs/findings/[!A-Z]*"]},

@@ -166,6 +166,14 @@ def test_the_commands_work(run, command, shows):
     assert shows in run("chaos", *command.split())
 
 
+@pytest.mark.parametrize("words", [("kafka-spark-chaos",), ("python", "-P", "-m", "chaos"), ("chaos",)], ids=" ".join)
+def test_each_name_of_the_command_works(run, wheel, words):
+    """Another package may have `chaos`."""
+    version = wheel.name.split("-")[1]
+
+    assert run(*words, "--version") == f"kafka-spark-chaos {version}\n"
+
+
 def test_the_parts_need_no_go(run):
     """The server came with the wheel, so none is built."""
     said = run("chaos", "parts")
@@ -198,7 +206,7 @@ def test_a_wheel_with_the_server_is_for_this_platform_only(wheel):
     names = names_in(wheel)
     sources = {str(proxy.IN_WHEEL / path.relative_to(proxy.SOURCES)) for path in proxy.sources()}
 
-    assert "-py3-none-linux_" in wheel.name
+    assert "-py3-none-manylinux_" in wheel.name
     assert sources | {str(proxy.IN_WHEEL / "server"), str(proxy.IN_WHEEL / "go.lock")} <= names
 
 
