@@ -16,7 +16,7 @@ PAGES = sorted(
 NOT_RUN = "<!-- not run -->"
 """Before a block that shows what is wrong, or what this machine cannot do."""
 SHELL = ("", "bash", "console", "sh", "shell")
-PROGRAMS = ("chaos", "make", "pytest")
+PROGRAMS = {"chaos": "chaos", "kafka-spark-chaos": "chaos", "make": "make", "pytest": "pytest"}  # typed -> what is meant
 
 _BLOCK = re.compile(
     rf"(?P<not_run>{NOT_RUN}\s*)?^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
@@ -98,6 +98,5 @@ def _words(line: str) -> tuple[str, ...]:
     words = words[: min((words.index(end) for end in ("|", "&&", ">", ">>", ";") if end in words), default=None)]
     while words and _VARIABLE.fullmatch(words[0]):
         words = words[1:]
-    if not words or words[0].removeprefix(".venv/bin/") not in PROGRAMS:
-        return ()
-    return (words[0].removeprefix(".venv/bin/"), *(word for word in words[1:] if word != "…"))
+    program = PROGRAMS.get(words[0].removeprefix(".venv/bin/")) if words else None
+    return (program, *(word for word in words[1:] if word != "…")) if program else ()
