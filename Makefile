@@ -9,7 +9,7 @@ TEST_PARTS := install lint types imports unit docs planted parts go integration
 unexport PYTHONDONTWRITEBYTECODE  # which some images set: hundreds of processes import the same modules
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image check test list-test install parts lint types imports unit unit-nightly docs planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image check test list-test install parts lint types imports unit unit-nightly docs planted planted-nightly integration integration-nightly go fuzz mutants reference report changelog supported lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -111,11 +111,18 @@ report:  ## render the last Allure results, or RESULTS=allure-results-containers
 	@rm -rf allure-report  # Allure adds its files to those that are there, and overwrites none
 	npx --yes allure@3.18.0 generate --config allurerc.json $(RESULTS) --output allure-report
 
+supported:  ## install the wheel beside other versions, and run one scenario (PYTHON=python3.12 PYSPARK=4.0 PYTEST=8)
+	$(PYTHON) tests/supported.py --python $(PYTHON) $(addprefix --pyspark ,$(PYSPARK)) $(addprefix --pytest ,$(PYTEST)) \
+	  $(addprefix --wheel ,$(WHEEL)) $(addprefix --keep ,$(KEEP))
+
+changelog: install  ## collect the fragments of changelog.d/ into the section of the version in pyproject.toml
+	$(BIN)/towncrier build --yes --version "$$($(BIN)/python -c 'from chaos.common.version import version; print(version())')"
+
 UV_LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 lock: install  ## resolve requirements/*.lock again
 	$(BIN)/python -m pip install --quiet uv
-	for name in build go docs; do $(BIN)/$(UV_LOCK) requirements/$$name.in -o requirements/$$name.lock; done
+	for name in build go docs release; do $(BIN)/$(UV_LOCK) requirements/$$name.in -o requirements/$$name.lock; done
 	$(BIN)/$(UV_LOCK) --group dev pyproject.toml -o requirements/requirements.lock
 	$(BIN)/$(UV_LOCK) requirements/mutants.in -o requirements/mutants.lock
 
