@@ -160,6 +160,19 @@ def init(  # noqa: PLR0913
 
 
 @app.command()
+def demo(
+    into: Annotated[Path, typer.Option(metavar="DIR", help="the folder that its files are written to")] = Path("chaos-demo"),
+) -> None:
+    """Run two scenarios, one VALID and one INVALID, and explain them while they run: two minutes, no pipeline needed.
+
+    Its files go into a folder of their own: the scenarios, two small programs, the runs, and a page for a browser.
+    """
+    from chaos.demo import command  # noqa: PLC0415
+
+    raise typer.Exit(command.main(into))
+
+
+@app.command()
 def plan(
     file: Annotated[Path | None, typer.Argument(help="the scenarios file, as with -s", show_default=False)] = None,
     scenarios: Scenarios = _FILE,

@@ -27,7 +27,7 @@ from verifiers.base import Verdict
 
 K = TypeVar("K", bound=Hashable)
 
-_COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
+COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _WIDE = 120
 _ACROSS = "pipeline"
 _NOT_SENT = "NOT SENT"
@@ -108,7 +108,7 @@ def as_text(*renderables: RenderableType, width: int, colour: bool) -> str:
 
 def _row(report: Report) -> tuple[RenderableType, ...]:
     return (
-        Text(report.verdict.name, style=f"bold {_COLOURS[report.verdict]}"),
+        Text(report.verdict.name, style=f"bold {COLOURS[report.verdict]}"),
         seconds(report.recovery_s),
         seconds(wall_s(report)),
         str(report.seed),
@@ -127,7 +127,7 @@ def _marked(text: str) -> str:
 
 
 def _repeat(report: Report) -> Iterator[Text]:
-    yield Text(f"{report.verdict.name} {report.scenario}", style=_COLOURS[report.verdict], no_wrap=True, overflow="ignore")
+    yield Text(f"{report.verdict.name} {report.scenario}", style=COLOURS[report.verdict], no_wrap=True, overflow="ignore")
     for problem in report.problems:
         yield Text(f"  {one_line(problem)}")
     for line in (f"  replay: {report.replay}", f"  run:    {report.run_dir}"):

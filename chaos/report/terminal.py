@@ -6,7 +6,7 @@ never writes to the history.
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import TracebackType
@@ -80,15 +80,17 @@ class Progress:
 class Live:
     """Shows one run as it happens: ``with Live(name) as live: … History(path, live)``."""
 
-    def __init__(self, scenario: str, console: Console | None = None) -> None:
+    def __init__(self, scenario: str, console: Console | None = None, words: Callable[[Event], str] | None = None) -> None:
         """Nothing is shown before the block is entered.
 
         Args:
             scenario: its name.
             console: where to; standard output as it is when the block is entered, if not given.
+            words: what is said of an event, instead of the usual; "" for nothing.
         """
         self._scenario = scenario
         self._console = console
+        self._words = words
         self._lock = Lock()
         self._progress = Progress()
         self._began_s = 0.0
@@ -115,11 +117,14 @@ class Live:
         with self._lock:
             self._progress = self._progress.after(event)
             text = self._news(event)
-        if text and not (self._live and isinstance(event.value, PhaseBegan)):
+        is_in_live_line = self._live is not None and self._words is None and isinstance(event.value, PhaseBegan)
+        if text and not is_in_live_line:
             self._print(f"{event.elapsed_s:7.1f} s  {text}")
 
     def _news(self, event: Event) -> str:
         """In words; of a hundred faults that a soak has drawn, the moments of the first few."""
+        if self._words is not None:
+            return self._words(event)
         if isinstance(event.value, FaultStepBegan | FaultFailed) and event.value.step == "trigger":
             self._triggers[event.value.type] += 1
             if self._triggers[event.value.type] > _MOST_TRIGGERS:
@@ -144,7 +149,7 @@ class Live:
             Text(progress.phase or "waiting", style="bold"),
             seconds(clock.monotonic_s() - self._began_s),
             ProgressBar(total=max(progress.total, 1), completed=progress.committed, width=24),
-            f"{number(progress.committed)} of {number(progress.total)} committed",
+            Text(f"{number(progress.committed)} of {number(progress.total)} committed", no_wrap=True),
             Text(faults, style="yellow", no_wrap=True, overflow="ellipsis"),
         )
         return grid

@@ -1,0 +1,1 @@
+"""`chaos demo`: two scenarios, one VALID and one INVALID, explained while they run."""

@@ -1,0 +1,36 @@
+"""Copies a topic. First the rows of a batch are written, then the position behind it is committed: two steps.
+
+python3 copy_in_steps.py BOOTSTRAP SOURCE SINK GROUP
+"""
+
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+BATCH = 100
+
+
+def main() -> None:
+    """Copy batch after batch, until the process is ended."""
+    bootstrap, source, sink, group = sys.argv[1:]
+    kafka = {"bootstrap.servers": bootstrap}
+    reading = {"isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    member = {"group.id": group, "group.instance.id": "copier"}  # a successor takes this member's place at once
+    consumer = Consumer({**kafka, **reading, **member})
+    producer = Producer({**kafka, "enable.idempotence": True})
+    consumer.subscribe([source])
+    while True:
+        records = consumer.consume(BATCH, timeout=60)
+        if not records:
+            continue
+        for record in records:
+            if record.error():
+                raise KafkaException(record.error())
+            producer.produce(sink, record.value(), record.key(), record.partition(), headers=record.headers())
+        producer.flush()
+        # The rows are in the log, and everybody sees them. The demo kills this program here.
+        consumer.commit(asynchronous=False)
+
+
+if __name__ == "__main__":
+    main()
