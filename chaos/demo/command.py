@@ -113,12 +113,10 @@ class Stage:
         return self._end(session.reports)
 
     def _play(self, act: Act, place: str, file: ScenarioFile, session: Session) -> None:
-        self.say()
-        self.say(Text(f"{place}: {act.scenario}", style="bold"))
-        self.tell(act.setting.items())
         scenario = file.scenario(act.scenario)
         replay = f'pytest -m chaos "{folder.SCENARIOS}::test_scenario[{act.scenario}]" --chaos-seed {_SEED}'
-        with Live("", words=lambda event: self._beside(act.told(event))) as live:
+        with Live(f"{place}: {act.scenario}", words=lambda event: self._beside(act.told(event))) as live:
+            self.tell(act.setting.items())
             outcome = session.run(scenario, file.system, replay, live)
         self._report(outcome, session.reports)
         self._judged(act, outcome.report)

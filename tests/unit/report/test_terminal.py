@@ -1,19 +1,21 @@
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from chaos.common.events import PhaseBegan, ProgressSampled
-from chaos.common.history import History, load
+from chaos.common.history import Event, History, load
 from chaos.report.terminal import Live, Progress, told
 from tests.unit.report.conftest import Fabricated
 
 
-def shown(run: Fabricated, *, terminal: bool) -> str:
+def shown(run: Fabricated, *, terminal: bool, words: Callable[[Event], str] | None = None) -> str:
     """What a person sees of the fabricated run."""
     out = StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, _environ={})
-    with Live("leader-killed-mid-batch", console) as live:
+    with Live("leader-killed-mid-batch", console, words) as live:
         for event in run.events():
             live(event)
     return out.getvalue().replace("\u00a0", " ")
@@ -50,6 +52,20 @@ def test_on_a_terminal_faults_stay_and_phases_pass(run: Fabricated) -> None:
     assert "kill_broker-1: in force on broker-2" in text
     assert "0.4 s  steady" not in text
     assert "\x1b" in text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_somebody_elses_words_replace_all_others(run: Fabricated, *, terminal: bool) -> None:
+    """Also those of a phase on a terminal, and of an event that is worth no line otherwise."""
+
+    def words(event: Event) -> str:
+        return f"said of {event.value.f}" if event.value.f in {"phase", "progress"} else ""
+
+    text = shown(run, terminal=terminal, words=words)
+
+    assert "0.4 s  said of phase" in text
+    assert "said of progress" in text
+    assert "kill_broker-1: in force" not in text
 
 
 def test_the_live_line_shows_phase_progress_and_faults(run: Fabricated) -> None:
