@@ -217,6 +217,13 @@ def test_a_wheel_has_no_package_that_a_repository_may_have_too(wheel):
     assert {name for name in packages if not name.endswith(".dist-info")} == {"chaos", "verifiers"}
 
 
+def test_a_wheel_has_the_files_of_the_demo(wheel):
+    """Two of them are programs, which nothing imports."""
+    files = {f"chaos/demo/files/{name}" for name in ("scenarios.yaml", "copy_in_transactions.py", "copy_in_steps.py")}
+
+    assert files <= names_in(wheel)
+
+
 def test_the_packages_of_a_wheel_are_typed(wheel):
     """A type checker believes the annotations of an installed package with this file only (PEP 561)."""
     assert {"chaos/py.typed", "verifiers/py.typed"} <= names_in(wheel)

@@ -5,6 +5,7 @@ wrong: no stack trace of Python or Java, no usage text. None of these starts Spa
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+
+from chaos.demo import folder as demo
 
 CHAOS = str(Path(sys.executable).with_name("chaos"))
 AT_ONCE = 4
@@ -203,6 +206,15 @@ OTHERS = [
     ("init --file nowhere/s.yaml --kind command -- python3 x", 2, "its folder is not there"),
     ("init --kind command", 2, "chaos init: "),
     ("init --kind spark-submit", 2, "chaos init: "),
+    ("demo word", 2, "see chaos demo --help"),
+    ("demo --into good", 2, "chaos demo: good: is not empty, and not the folder of an earlier demo"),
+    ("demo --into .", 2, "chaos demo: .: is not empty"),
+    ("demo --into theirs", 2, "chaos demo: theirs: is not empty"),
+    ("demo --into changed", 2, "chaos demo: changed/copy_in_steps.py: differs from what this demo writes"),
+    ("demo --into empty.sql", 2, "chaos demo: empty.sql: is a file"),
+    ("demo --into fifo", 2, "chaos demo: fifo: is a file"),
+    ("demo --into empty.sql/demo", 2, "chaos demo: empty.sql/demo: cannot be written: Not a directory"),
+    ("demo --into /proc/demo", 2, "chaos demo: /proc/demo: cannot be written"),
 ]
 
 
@@ -227,6 +239,10 @@ def place(tmp_path_factory):
         (folder / f"run-{name}" / "scenario.json").write_bytes(content)
         (folder / f"table-{name}" / "run").mkdir(parents=True)
         (folder / f"table-{name}" / "run" / "report.json").write_bytes(content)
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "scenarios.yaml").write_bytes(b"\xff\xfe")
+    demo.write(folder / "changed")
+    (folder / "changed" / "copy_in_steps.py").write_text("mine\n", encoding="utf-8")
     (folder / "bytes.sql").write_bytes(b"\xff\xfe")
     (folder / "empty.sql").touch()
     os.mkfifo(folder / "fifo")
@@ -254,23 +270,48 @@ def test_bad_input(place, first):
     assert not problems, "\n".join(problems)
 
 
+def test_a_demo_without_a_network_says_which_parts_are_missing(tmp_path):
+    """After a line that says what is fetched; its folder is not made."""
+    empty, place = tmp_path / "cache", tmp_path / "place"
+    place.mkdir()
+
+    done = _ended(place, "demo", CHAOS_CACHE=str(empty), CHAOS_MAVEN_MIRROR="http://127.0.0.1:1/")
+
+    assert (done.returncode, list(place.iterdir())) == (4, [])
+    assert "parts are missing" in done.stdout.splitlines()[0]
+    (line,) = done.stderr.splitlines()
+    assert re.match(r"chaos: \d+ jars are not in the cache and Maven Central cannot be reached .*CHAOS_CACHE", line)
+
+
+def test_a_demo_without_java_says_how_it_is_had(tmp_path):
+    done = _ended(tmp_path, "demo", JAVA_HOME=str(tmp_path / "nowhere"))
+
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (4, "", [])
+    assert re.fullmatch(r"chaos: JAVA_HOME=\S+ holds no bin/java; install a JDK, .*\n", done.stderr)
+
+
 def _problem(place, words, code, says):
     """What is wrong with how the command ends; empty where nothing is."""
+    done = _ended(place, words)
+    lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    is_said = len(lines) == 1 or (lines and all(line.startswith(says) for line in lines) and says.endswith(".yaml:"))
+    found = (done.returncode, is_said, says in "".join(lines))
+    return "" if found == (code, True, True) else f"chaos {words}: {done.returncode}, not {code} with {says!r}: {lines[:9]}"
+
+
+def _ended(place, words, **variables):
+    """The installed command, in a process of its own."""
     env = {name: value for name, value in os.environ.items() if name not in {"HADOOP_CONF_DIR", "YARN_CONF_DIR"}}
-    done = subprocess.run(
+    return subprocess.run(
         [CHAOS, *shlex.split(words)],
         cwd=place,
-        env=env | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=env | {"PYTHONDONTWRITEBYTECODE": "1", **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
-    lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-    is_said = len(lines) == 1 or (lines and all(line.startswith(says) for line in lines) and says.endswith(".yaml:"))
-    found = (done.returncode, is_said, says in "".join(lines))
-    return "" if found == (code, True, True) else f"chaos {words}: {done.returncode}, not {code} with {says!r}: {lines[:9]}"
 
 
 def test_there_are_a_hundred_bad_inputs():
