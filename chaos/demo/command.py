@@ -1,46 +1,12 @@
-"""`chaos demo`: writes two scenarios into a folder of their own, plays them as pytest would, and explains what happens.
+"""`chaos demo`: two scenarios in a folder of their own, played and explained."""
 
-The runs, their verdicts and their pages are made by the engine and by the reports, as everywhere; here is only what is said
-beside them. It imports more than fifteen modules: each step from the machine to a page is one.
-"""
-
-import shlex
-import shutil
-import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
+import typer
 
-from chaos.common import signals
 from chaos.demo import folder
-from chaos.demo.acts import ACTS, INTRODUCTION, SYSTEM, Act, found
-from chaos.engine.environment import Environment
-from chaos.engine.session import Outcome, Session
-from chaos.install import artifacts, preflight
-from chaos.report.failure_text import explain
-from chaos.report.formatting import phrases
-from chaos.report.html.run_folder import Listed, read_run
-from chaos.report.html.templates import require_packages
-from chaos.report.html.writing import write_run_page, write_session_page
-from chaos.report.model import Report
-from chaos.report.summary import COLOURS
-from chaos.report.terminal import Live
-from chaos.scenario.load import ScenarioFile, load
-from verifiers.base import Verdict
 
-_SEED = 1  # of the choices of a run; the demo is the same each time
 _WRONG_USAGE, _INTERRUPTED = 2, 130
-_WIDEST = 100
-_NARROWEST = 40
-_INDENT = len("    0.0 s  ")
-_MARGIN = "  "
-_PARTS_MISSING = (
-    "parts are missing: fetching Kafka and Spark's connector, about 55 MB, once for this user, as `chaos parts` does"
-)
-_CUT_SHORT = "The demo was cut short, or it goes on: a run may be missing."
 
 
 def main(into: Path) -> int:
@@ -52,141 +18,17 @@ def main(into: Path) -> int:
     Raises:
         RuntimeUnavailableError: the system cannot run here, or a part of it cannot be had. No file is written then.
     """
-    stage = Stage(into)
     try:
         folder.check(into)
+        from chaos.demo.stage import Stage  # noqa: PLC0415 - takes two seconds, and nothing is played in a folder that is refused
+
+        stage = Stage(into)
         stage.require_machine()
         folder.write(into)
         return stage.play()
     except folder.DemoUsageError as error:
-        sys.stderr.write(f"chaos demo: {error}\n")
+        typer.echo(f"chaos demo: {error}", err=True)
         return _WRONG_USAGE
     except KeyboardInterrupt:
-        stage.say(f"interrupted: all that was started has ended; {into} has the files so far")
+        typer.echo(f"interrupted: all that was started has ended; what was written is in {into}")
         return _INTERRUPTED
-
-
-class Stage:
-    """Where the demo plays: its folder, and the terminal."""
-
-    def __init__(self, into: Path) -> None:
-        """Nothing is written or started."""
-        self._into = into
-        self._width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
-
-    def say(self, text: str | Text = "") -> None:
-        """A line that is not broken: a command or a path in it can be copied."""
-        Console(highlight=False, markup=False, width=self._width).print(text, soft_wrap=True)
-
-    def tell(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Labels, and beside each its text."""
-        for label, text in rows:
-            self.say(Text.assemble((f"{_MARGIN}{label:{_INDENT - len(_MARGIN)}}", "dim"), self._beside(text)))
-
-    def require_machine(self) -> None:
-        """Check what a run needs, before anything is written; parts that are missing are fetched.
-
-        Raises:
-            RuntimeUnavailableError: something is missing.
-        """
-        require_packages()
-        preflight.check_machine(artifacts.cache_folder(), self._into)
-        if artifacts.at_hand() is None:
-            self.say(_PARTS_MISSING)
-            artifacts.ensure(self.say)
-
-    def play(self) -> int:
-        """Play all acts on one system, and end it whatever happens; returns the exit code."""
-        self.say(textwrap.fill(INTRODUCTION, self._width))
-        self.say()
-        files = f"{self._into}: {folder.SCENARIOS} and the two programs, which are yours to read and to change."
-        self.tell([("files", files), ("system", SYSTEM)])
-        file = load((self._into / folder.SCENARIOS).resolve(), "local")
-        session = Session(Environment((self._into / folder.RUNS).resolve(), self.say), _SEED)
-        try:
-            session.system(file.system, with_spark=False)
-            for place, act in enumerate(ACTS, start=1):
-                self._play(act, f"{place} of {len(ACTS)}", file, session)
-        finally:
-            with signals.deferred():
-                session.close()
-        return self._end(session.reports)
-
-    def _play(self, act: Act, place: str, file: ScenarioFile, session: Session) -> None:
-        scenario = file.scenario(act.scenario)
-        replay = f'pytest -m chaos "{folder.SCENARIOS}::test_scenario[{act.scenario}]" --chaos-seed {_SEED}'
-        with Live(f"{place}: {act.scenario}", words=lambda event: self._beside(act.told(event))) as live:
-            self.tell(act.setting.items())
-            outcome = session.run(scenario, file.system, replay, live)
-        self._report(outcome, session.reports)
-        self._judged(act, outcome.report)
-
-    def _beside(self, text: str) -> str:
-        """Lines that leave room for a label, or for the second of an event."""
-        width = max(self._width - _INDENT, _NARROWEST)
-        return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False).replace("\n", f"\n{' ' * _INDENT}")
-
-    def _report(self, outcome: Outcome, reports: Sequence[Report]) -> None:
-        """Write report and pages, however the run has ended.
-
-        Raises:
-            KeyboardInterrupt: it has ended by that.
-        """
-        outcome.report.write()
-        try:
-            write_run_page(read_run(outcome.report.run_dir))
-            self._write_page(reports, _CUT_SHORT)
-        except OSError as error:
-            raise folder.DemoUsageError(f"{error.filename}: cannot be written: {error.strerror}") from None
-        if isinstance(outcome.error, KeyboardInterrupt):
-            outcome.require_end()
-
-    def _write_page(self, reports: Sequence[Report], note: str = "") -> None:
-        write_session_page([Listed(report.run_dir, report) for report in reports], self._into / folder.PAGE, note)
-
-    def _judged(self, act: Act, report: Report) -> None:
-        line = Text.assemble(
-            _MARGIN, (report.verdict.name, f"bold {COLOURS[report.verdict]}"), f": {' · '.join(phrases(report))}"
-        )
-        self.say()
-        self.say(line)
-        if act.is_as_expected(report):
-            self.tell(act.lesson(report))
-        else:
-            self.say(f"{_MARGIN}This is not what the demo expects, {act.expects}. What the run says of it:\n{explain(report)}")
-
-    def _end(self, reports: Sequence[Report]) -> int:
-        self._write_page(reports)
-        as_expected = [act.is_as_expected(report) for act, report in zip(ACTS, reports, strict=True)]
-        self.say()
-        if all(as_expected):
-            self.say(textwrap.fill(_moral(reports), self._width))
-        else:
-            self.say("The demo did not come out as it must: see above.")
-        self.say()
-        for line in self._next():
-            self.say(line)
-        return _code(as_expected, reports)
-
-    def _next(self) -> Iterator[str]:
-        into = shlex.quote(str(self._into))
-        yield f"{_MARGIN}the page       {self._into / folder.PAGE}"
-        yield f"{_MARGIN}the scenarios  {self._into / folder.SCENARIOS}"
-        yield f"{_MARGIN}once more      cd {into} && pytest -m chaos {folder.SCENARIOS}    # 1 passed, 1 failed"
-        yield f"{_MARGIN}your pipeline  chaos init"
-
-
-def _moral(reports: Sequence[Report]) -> str:
-    twice = sum(found(report).get("duplicates", 0) for report in reports)
-    return (
-        "Both ended as they must. The same kill has left no trace in the output of one program, "
-        f"and {twice} rows twice in that of the other. To pytest each of them is a test: the first passes, the second fails."
-    )
-
-
-def _code(as_expected: Sequence[bool], reports: Sequence[Report]) -> int:
-    """An UNKNOWN run has shown nothing; any other one that is not as expected has shown something else."""
-    if all(as_expected):
-        return 0
-    is_unknown = any(report.verdict is Verdict.UNKNOWN for report in reports)
-    return (Verdict.UNKNOWN if is_unknown else Verdict.INVALID).exit_code
