@@ -14,7 +14,7 @@ SHORT = 32  # letters
 
 CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fails for a page that is nowhere
     "docs/index": {
-        "Start": ["docs/index", "docs/install", "docs/tutorial/your-pipeline", "docs/tutorial/*"],
+        "Start": ["docs/index", "docs/install", "docs/tutorial/demo", "docs/tutorial/your-pipeline", "docs/tutorial/*"],
         "Scenarios": [
             "docs/guides/writing-scenarios",
             "docs/guides/topics-and-rows",

@@ -19,7 +19,7 @@ Labelled = Iterator[tuple[str, str]]
 
 INTRODUCTION = (
     "Two small programs copy a Kafka topic, 100 records at a time. Both are killed at the same step: the rows of a batch are "
-    "written, and the position behind it is not stored yet. One of the programs is right, and the other one is not."
+    "in the log, and the position behind it is not stored yet. One of the programs is right, and the other one is not."
 )
 SYSTEM = (
     "three Kafka brokers, with a proxy on every connection, on loopback addresses of this machine; they end with the demo. "
@@ -109,7 +109,7 @@ def _lesson_of_steps(report: Report) -> Labelled:
             "batch again. To Kafka it is another producer, so enable.idempotence=true did not help."
         ),
     )
-    yield "mend it", "Make both steps one transaction: compare copy_in_steps.py with copy_in_transactions.py."
+    yield "mend it", "Make both steps one transaction, as copy_in_transactions.py does. Then this scenario ends VALID, too."
 
 
 ACTS = (
@@ -119,8 +119,8 @@ ACTS = (
             "program": "copy_in_transactions.py: the rows of a batch and the position behind it are one Kafka transaction.",
             "promise": "Killed in the middle of a batch, it still copies every record once, in order.",
             "fault": (
-                "SIGKILL while the fifth TxnOffsetCommit is on the wire: the request that puts the position into the "
-                "transaction. It is lost, and the program is started again a second later."
+                "SIGKILL while the answer to the fifth Produce is on the wire: the brokers have written the rows of a batch, "
+                "and the program does not know it. A second later it is started again."
             ),
         },
         steps={
@@ -129,10 +129,10 @@ ACTS = (
                 "Steady: a loader writes 3 000 records, 500 a second, and notes which ones the brokers acknowledge. "
                 "The program begins to copy. Nothing is broken before its output flows."
             ),
-            "inject": "Inject: the output flows. The proxy reads Kafka's protocol, and waits for the fifth TxnOffsetCommit.",
+            "inject": "Inject: the output flows. The proxy reads Kafka's protocol, and waits for the fifth Produce.",
             "fault trigger": (
-                "There it is, and the proxy holds it. Why now: 100 rows are in the log, and the position behind them is not "
-                "stored. A kill at a random time would seldom hit this step."
+                "Its answer comes, and the proxy holds it. Why now: 100 rows are in the log, and the position behind them "
+                "is not stored. A kill at a random time would seldom hit this step."
             ),
             "fault inject": "The program is killed.",
             "fault prove": "Proof that this had an effect, its processes are gone: {}. Without a proof the run is UNKNOWN.",
@@ -151,17 +151,15 @@ ACTS = (
         setting={
             "program": "copy_in_steps.py: it writes the rows of a batch, and then it commits the position. No transaction.",
             "promise": "The same: every record is copied once, in order.",
-            "fault": (
-                "The same, at the request that stores the position here: SIGKILL while the fifth OffsetCommit is on the wire."
-            ),
+            "fault": "The same: SIGKILL while the answer to the fifth Produce is on the wire.",
         },
         steps={
             "set_up": "Set up.",
             "steady": "Steady: the same records for the other program.",
-            "inject": "Inject: the proxy waits for the fifth OffsetCommit.",
+            "inject": "Inject: the proxy waits for the fifth Produce.",
             "fault trigger": (
-                "There it is, and the proxy holds it. Again 100 rows are in the log, and the position behind them is not "
-                "stored; but this time every reader sees the rows."
+                "Its answer comes, and the proxy holds it. Again 100 rows are in the log, and the position behind them is "
+                "not stored; but this time every reader sees the rows."
             ),
             "fault inject": "The program is killed.",
             "fault prove": "Proof, its processes are gone: {}.",

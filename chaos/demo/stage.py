@@ -96,6 +96,7 @@ class Stage:
         replay = f'pytest -m chaos "{folder.SCENARIOS}::test_scenario[{act.scenario}]" --chaos-seed {_SEED}'
         with Live(f"{place}: {act.scenario}", words=lambda event: self._beside(act.told(event))) as live:
             self.tell(act.setting.items())
+            self.say()
             outcome = session.run(scenario, file.system, replay, live)
         self._report(outcome, session.reports)
         self._judged(act, outcome.report)

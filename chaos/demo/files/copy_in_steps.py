@@ -17,7 +17,7 @@ def main() -> None:
     reading = {"isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     member = {"group.id": group, "group.instance.id": "copier"}  # a successor takes this member's place at once
     consumer = Consumer({**kafka, **reading, **member})
-    producer = Producer({**kafka, "enable.idempotence": True})
+    producer = Producer({**kafka, "enable.idempotence": True, "linger.ms": 1000})  # a batch is one request, sent by flush
     consumer.subscribe([source])
     while True:
         records = consumer.consume(BATCH, timeout=60)
@@ -27,8 +27,7 @@ def main() -> None:
             if record.error():
                 raise KafkaException(record.error())
             producer.produce(sink, record.value(), record.key(), record.partition(), headers=record.headers())
-        producer.flush()
-        # The rows are in the log, and everybody sees them. The demo kills this program here.
+        producer.flush()  # the demo kills this program here: the rows are in the log, and every reader sees them
         consumer.commit(asynchronous=False)
 
 

@@ -17,7 +17,7 @@ def main() -> None:
     reading = {"isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     member = {"group.id": group, "group.instance.id": "copier"}  # a successor takes this member's place at once
     consumer = Consumer({**kafka, **reading, **member})
-    producer = Producer({**kafka, "transactional.id": group})
+    producer = Producer({**kafka, "transactional.id": group, "linger.ms": 1000})  # a batch is one request, sent by flush
     producer.init_transactions()  # aborts what a predecessor with this id has left open
     consumer.subscribe([source])
     while True:
@@ -29,8 +29,7 @@ def main() -> None:
             if record.error():
                 raise KafkaException(record.error())
             producer.produce(sink, record.value(), record.key(), record.partition(), headers=record.headers())
-        producer.flush()
-        # The rows are in the log, and nobody who reads what is committed sees them yet. The demo kills this program here.
+        producer.flush()  # the demo kills this program here: the rows are in the log, and no reader sees them yet
         positions = consumer.position(consumer.assignment())
         producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata())
         producer.commit_transaction()

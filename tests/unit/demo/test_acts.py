@@ -49,7 +49,9 @@ def test_what_is_said_of_a_scenario_is_declared_there(act: Act) -> None:
     assert f"{number(scenario.workload.records)} records".replace("\u00a0", " ") in first
     assert f"{scenario.workload.rate_per_s:g} a second" in first
     assert fault.when.nth == 5
-    assert all(f"the fifth {fault.when.request}" in text for text in (act.setting["fault"], act.steps["inject"]))
+    assert fault.when.at == "response"
+    assert f"the answer to the fifth {fault.when.request} is on the wire" in act.setting["fault"]
+    assert f"waits for the fifth {fault.when.request}" in act.steps["inject"]
     assert fault.restart_after_s == 1  # "a second later"
 
 
