@@ -126,7 +126,7 @@ ACTS = (
         steps={
             "set_up": "Set up: the run gets topics of its own.",
             "steady": (
-                "Steady: a loader writes 3 000 records, 500 a second, and notes which ones the brokers acknowledge. "
+                "Steady: a loader writes 3 000 records, 300 a second, and notes which ones the brokers acknowledge. "
                 "The program begins to copy. Nothing is broken before its output flows."
             ),
             "inject": "Inject: the output flows. The proxy reads Kafka's protocol, and waits for the fifth Produce.",
