@@ -80,7 +80,7 @@ def _of_output(report: Report) -> Sequence[Finding]:
 
 def _lesson_of_transactions(report: Report) -> Labelled:
     aborted = sum(finding.counts.get("aborted", 0) for finding in _of_output(report) if finding.verifier == "atomicity")
-    yield "this line", "Each word is a verifier, and the number is what it has found: no row is there twice, none is lost, …"
+    yield "means", "Each word is a verifier, and the number is what it has found: no row is there twice, none is lost, …"
     yield (
         "why",
         (
@@ -88,12 +88,12 @@ def _lesson_of_transactions(report: Report) -> Labelled:
             f"{number(aborted)} rows are in the log, and no reader of committed data sees them. The batch was copied again."
         ),
     )
-    yield "its worth", "A run is VALID only if its fault has a proof, and every record was compared."
+    yield "worth", "A run is VALID only if its fault has a proof, and every record was compared."
 
 
 def _lesson_of_steps(report: Report) -> Labelled:
     yield (
-        "this line",
+        "means",
         (
             "duplicates 100: a batch is in the output twice. ordering 99: all but the last of its second copies come after a "
             "row that should follow them. gaps 0: nothing is lost."
@@ -101,7 +101,7 @@ def _lesson_of_steps(report: Report) -> Labelled:
     )
     examples = (example for finding in _of_output(report) if finding.verifier == "duplicates" for example in finding.examples)
     for example in list(examples)[:1]:
-        yield "a record", describe(report, example)
+        yield "record", describe(report, example)
     yield (
         "why",
         (

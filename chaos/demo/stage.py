@@ -19,6 +19,7 @@ from chaos.demo.acts import ACTS, INTRODUCTION, SYSTEM, Act, found
 from chaos.engine.environment import Environment
 from chaos.engine.session import Outcome, Session
 from chaos.install import artifacts, preflight
+from chaos.report import terminal
 from chaos.report.failure_text import explain
 from chaos.report.formatting import phrases
 from chaos.report.html.run_folder import Listed, read_run
@@ -26,7 +27,6 @@ from chaos.report.html.templates import require_packages
 from chaos.report.html.writing import write_run_page, write_session_page
 from chaos.report.model import Report
 from chaos.report.summary import COLOURS
-from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile, load
 from verifiers.base import Verdict
 
@@ -49,14 +49,15 @@ class Stage:
         self._into = into
         self._width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
 
-    def say(self, text: str | Text = "") -> None:
-        """A line that is not broken: a command or a path in it can be copied."""
+    def say(self, text: Text | str = "") -> None:
+        """Print it, and break no line: a command or a path in it can be copied."""
         Console(highlight=False, markup=False, width=self._width).print(text, soft_wrap=True)
 
-    def tell(self, rows: Iterable[tuple[str, str]]) -> None:
+    def labelled(self, rows: Iterable[tuple[str, str]]) -> Text:
         """Labels, and beside each its text."""
-        for label, text in rows:
-            self.say(Text.assemble((f"{_MARGIN}{label:{_INDENT - len(_MARGIN)}}", "dim"), self._beside(text)))
+        margin = _INDENT - len(_MARGIN)
+        lines = (Text.assemble((f"{_MARGIN}{label:{margin}}", "dim"), self._beside(text)) for label, text in rows)
+        return Text("\n").join(lines)
 
     def require_machine(self) -> None:
         """Check what a run needs, before anything is written; parts that are missing are fetched.
@@ -68,7 +69,7 @@ class Stage:
         preflight.check_machine(artifacts.cache_folder(), self._into)
         if artifacts.at_hand() is None:
             self.say(_PARTS_MISSING)
-            artifacts.ensure(self.say)
+            artifacts.ensure(terminal.say)
 
     def play(self) -> int:
         """Play all acts on one system, and end it whatever happens.
@@ -79,9 +80,9 @@ class Stage:
         self.say(textwrap.fill(INTRODUCTION, self._width))
         self.say()
         files = f"{self._into}: {folder.SCENARIOS} and the two programs, which are yours to read and to change."
-        self.tell([("files", files), ("system", SYSTEM)])
+        self.say(self.labelled([("files", files), ("system", SYSTEM)]))
         file = load((self._into / folder.SCENARIOS).resolve(), "local")
-        session = Session(Environment((self._into / folder.RUNS).resolve(), self.say), _SEED)
+        session = Session(Environment((self._into / folder.RUNS).resolve(), terminal.say), _SEED)
         try:
             session.system(file.system, with_spark=False)
             for place, act in enumerate(ACTS, start=1):
@@ -94,9 +95,8 @@ class Stage:
     def _play(self, act: Act, place: str, file: ScenarioFile, session: Session) -> None:
         scenario = file.scenario(act.scenario)
         replay = f'pytest -m chaos "{folder.SCENARIOS}::test_scenario[{act.scenario}]" --chaos-seed {_SEED}'
-        with Live(f"{place}: {act.scenario}", words=lambda event: self._beside(act.told(event))) as live:
-            self.tell(act.setting.items())
-            self.say()
+        head = f"{place}: {act.scenario}\n{self.labelled(act.setting.items()).plain}\n"
+        with terminal.Live(head, words=lambda event: self._beside(act.told(event))) as live:
             outcome = session.run(scenario, file.system, replay, live)
         self._report(outcome, session.reports)
         self._judged(act, outcome.report)
@@ -131,7 +131,7 @@ class Stage:
         self.say()
         self.say(line)
         if act.is_as_expected(report):
-            self.tell(act.lesson(report))
+            self.say(self.labelled(act.lesson(report)))
         else:
             self.say(f"{_MARGIN}This is not what the demo expects, {act.expects}. What the run says of it:\n{explain(report)}")
 

@@ -113,6 +113,13 @@ def test_what_is_found_in_the_source_is_not_of_the_output(report) -> None:
     assert ACTS[1].is_as_expected(report(of_source, duplicates=100, ordering=99))
 
 
+@each_act
+def test_a_label_fits_beside_its_text(act: Act, report) -> None:
+    labels = [*act.setting, *(label for label, _ in act.lesson(report(**act.found)))]
+
+    assert [label for label in labels if len(label) > 8] == []
+
+
 def test_a_lesson_quotes_the_run(report) -> None:
     """So many rows were aborted, and this record was written twice."""
     aborted = Finding("atomicity", "sink", Verdict.VALID, count=0, checked=3100, counts={"aborted": 317})
@@ -120,4 +127,4 @@ def test_a_lesson_quotes_the_run(report) -> None:
     duplicates = Finding("duplicates", "sink", Verdict.INVALID, count=100, checked=3100, examples=(twice,))
 
     assert "317 rows" in dict(ACTS[0].lesson(report(aborted)))["why"]
-    assert "id 600" in dict(ACTS[1].lesson(report(duplicates, ordering=99)))["a record"]
+    assert "id 600" in dict(ACTS[1].lesson(report(duplicates, ordering=99)))["record"]
