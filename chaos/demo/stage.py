@@ -152,7 +152,7 @@ class Stage:
         into = shlex.quote(str(self._into))
         yield f"{_MARGIN}the page       {self._into / folder.PAGE}"
         yield f"{_MARGIN}the scenarios  {self._into / folder.SCENARIOS}"
-        yield f"{_MARGIN}once more      cd {into} && pytest -m chaos {folder.SCENARIOS}    # 1 passed, 1 failed"
+        yield f"{_MARGIN}once more      cd {into} && pytest -m chaos {folder.SCENARIOS}  # one fails"
         yield f"{_MARGIN}your pipeline  chaos init"
 
 
