@@ -110,19 +110,19 @@ class Stage:
         """Write report and pages, however the run has ended.
 
         Raises:
-            KeyboardInterrupt: it has ended by that.
+            DemoUsageError: they cannot be written.
+            KeyboardInterrupt: the run has ended by that.
         """
-        outcome.report.write()
+        is_cut_short = isinstance(outcome.error, KeyboardInterrupt)
+        note = _CUT_SHORT if is_cut_short or len(reports) < len(ACTS) else ""
         try:
+            outcome.report.write()
             write_run_page(read_run(outcome.report.run_dir))
-            self._write_page(reports, _CUT_SHORT)
+            write_session_page([Listed(report.run_dir, report) for report in reports], self._into / folder.PAGE, note)
         except OSError as error:
             raise folder.DemoUsageError(f"{error.filename}: cannot be written: {error.strerror}") from None
-        if isinstance(outcome.error, KeyboardInterrupt):
+        if is_cut_short:
             outcome.require_end()
-
-    def _write_page(self, reports: Sequence[Report], note: str = "") -> None:
-        write_session_page([Listed(report.run_dir, report) for report in reports], self._into / folder.PAGE, note)
 
     def _judged(self, act: Act, report: Report) -> None:
         line = Text.assemble(
@@ -136,7 +136,6 @@ class Stage:
             self.say(f"{_MARGIN}This is not what the demo expects, {act.expects}. What the run says of it:\n{explain(report)}")
 
     def _end(self, reports: Sequence[Report]) -> int:
-        self._write_page(reports)
         as_expected = [act.is_as_expected(report) for act, report in zip(ACTS, reports, strict=True)]
         self.say()
         if all(as_expected):

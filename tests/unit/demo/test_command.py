@@ -195,14 +195,24 @@ def test_a_folder_of_somebody_else_is_refused_before_anything_else(play, monkeyp
     assert capsys.readouterr().err.startswith(f"chaos demo: {PLACE}: is not empty")
 
 
-def test_a_page_that_cannot_be_written_is_said_in_a_line(play, outcomes, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("page", ["write_run_page", "write_session_page"])
+def test_a_page_that_cannot_be_written_is_said_in_a_line(play, outcomes, monkeypatch, capsys, page) -> None:
     def full(*_):
         raise OSError(28, "No space left on device", "report.html")
 
-    monkeypatch.setattr(stage, "write_run_page", full)
+    monkeypatch.setattr(stage, page, full)
 
     session = Played(outcomes(*RIGHT))
     code = play(session)
 
     assert (code, session.ended) == (2, 1)
     assert capsys.readouterr().err == "chaos demo: report.html: cannot be written: No space left on device\n"
+
+
+def test_an_interrupt_in_the_last_run_leaves_a_page_that_says_so(play, outcomes, report, tmp_path) -> None:
+    """Though all runs are on it."""
+    first, _ = outcomes(*RIGHT)
+    last = Outcome(report(scenario=ACTS[1].scenario, verdict=Verdict.UNKNOWN), KeyboardInterrupt("SIGINT"))
+
+    assert play(Played([first, last])) == 130
+    assert stage._CUT_SHORT in (tmp_path / PLACE / folder.PAGE).read_text(encoding="utf-8")
