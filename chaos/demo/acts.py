@@ -1,4 +1,4 @@
-"""What the demo plays and says: a program that is right, and then one that is wrong, under the same fault.
+"""The two scenarios of the demo: a program that is right, then one that is wrong, under the same fault.
 
 The second scenario is declared `expect: valid`, too, so it ends red, as a reader's own scenario does when it finds a defect.
 With its counts declared it would be a control, and green: nobody should have to learn that first.

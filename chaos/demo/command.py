@@ -1,4 +1,4 @@
-"""`chaos demo`: two scenarios in a folder of their own, played and explained."""
+"""`chaos demo`: two scenarios in a folder of their own, run and explained."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _WRONG_USAGE, _INTERRUPTED = 2, 130
 
 
 def main(into: Path) -> int:
-    """Write the files, play both scenarios, and say what to look at next.
+    """Write the files, run both scenarios, and say what to look at next.
 
     Returns:
         The exit code: 0 both ended as they must, 1 one did not, 2 the folder cannot be used, 3 one is UNKNOWN, 130 interrupted.
@@ -20,12 +20,12 @@ def main(into: Path) -> int:
     """
     try:
         folder.check(into)
-        from chaos.demo.stage import Stage  # noqa: PLC0415 - takes two seconds, and nothing is played in a folder that is refused
+        from chaos.demo.stage import Stage  # noqa: PLC0415 - takes two seconds, and a folder that is refused needs none of it
 
         stage = Stage(into)
         stage.require_machine()
         folder.write(into)
-        return stage.play()
+        return stage.run()
     except folder.DemoUsageError as error:
         typer.echo(f"chaos demo: {error}", err=True)
         return _WRONG_USAGE

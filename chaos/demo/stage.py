@@ -42,7 +42,7 @@ _CUT_SHORT = "The demo was cut short, or it goes on: a run may be missing."
 
 
 class Stage:
-    """Where the demo plays: its folder, and the terminal."""
+    """Runs the scenarios in the folder of the demo, and explains them on the terminal."""
 
     def __init__(self, into: Path) -> None:
         """Nothing is written or started."""
@@ -71,7 +71,7 @@ class Stage:
             self.say(_PARTS_MISSING)
             artifacts.ensure(terminal.say)
 
-    def play(self) -> int:
+    def run(self) -> int:
         """Play all acts on one system, and end it whatever happens.
 
         Returns:
@@ -86,13 +86,13 @@ class Stage:
         try:
             session.system(file.system, with_spark=False)
             for place, act in enumerate(ACTS, start=1):
-                self._play(act, f"{place} of {len(ACTS)}", file, session)
+                self._run(act, f"{place} of {len(ACTS)}", file, session)
         finally:
             with signals.deferred():
                 session.close()
         return self._end(session.reports)
 
-    def _play(self, act: Act, place: str, file: ScenarioFile, session: Session) -> None:
+    def _run(self, act: Act, place: str, file: ScenarioFile, session: Session) -> None:
         scenario = file.scenario(act.scenario)
         replay = f'pytest -m chaos "{folder.SCENARIOS}::test_scenario[{act.scenario}]" --chaos-seed {_SEED}'
         head = f"{place}: {act.scenario}\n{self.labelled(act.setting.items()).plain}\n"

@@ -1,4 +1,4 @@
-"""What the demo says is true of what it plays."""
+"""What the demo says is true of what it runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`chaos demo`, with a session that plays nothing: what it writes, says, and how it ends."""
+"""`chaos demo`, with a session that runs nothing: what it writes, says, and how it ends."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
