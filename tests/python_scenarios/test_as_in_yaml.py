@@ -13,7 +13,7 @@ from chaos.scenario.model import Producer, Workload
 
 @pytest.mark.chaos
 def test_baseline_without_faults(chaos):
-    """Nothing is broken: every record is squared exactly once, in order."""
+    """Nothing is broken; every record is squared exactly once, in order."""
     chaos.start("square", Workload(records=16000, rate="4000/s"))
 
     report = chaos.judge()
@@ -23,7 +23,7 @@ def test_baseline_without_faults(chaos):
 
 @pytest.mark.chaos
 def test_sink_leader_killed(chaos):
-    """The leader of a sink partition is killed, and started again when output grows without it: every record arrives once."""
+    """A sink leader stays dead until output grows without it; every record arrives once."""
     chaos.start("square", Workload(records=16000, rate="4000/s"), recovery_slo="45s")
     with chaos.fault(KillBroker(target="leader(datasink, 0)", when={"progress": "30%"}, restart_after="0s")) as killed:
         before = chaos.committed
@@ -37,7 +37,7 @@ def test_sink_leader_killed(chaos):
 
 @pytest.mark.chaos
 def test_lost_ack_without_idempotence(chaos):
-    """Control: an acknowledgement is lost, and a producer without idempotence writes the record twice."""
+    """Control: a lost answer makes a non-idempotent producer write a duplicate."""
     careless = Producer(idempotence=False, batch_records=1, in_flight=1)
     chaos.start("none", Workload(into="datasource", records=450, rate="90/s", producer=careless))
     with chaos.fault(LoseResponse(when={"request": "Produce", "nth": 5, "link": "loader->leader(datasource, 0)"})):
