@@ -1,7 +1,7 @@
 """Faults to which the system does not react: each of them says that it had no effect.
 
 The processes here ignore every signal, leaders stay where they are, positions are kept, and Spark counts no task as lost.
-docs/proofs.md says where the other faults have such a test.
+`NO_EFFECT` names the test of every fault, here or in another module.
 """
 
 import os
@@ -39,6 +39,111 @@ from tests.unit.wording import keep
 from verifiers.base import Bounds
 
 TESTS = Path(__file__).parents[2]
+_NOTHING_REACTS = "unit/faults/test_without_effect.py::test_a_fault_to_which_nothing_reacts_had_no_effect"
+_UNUSED_LINK = "integration/test_vacuous.py::test_a_fault_on_a_link_that_nobody_uses_did_not_bite"
+_CONTAINERS = "integration/test_container_faults.py::test_a_fault_of_containers_is_effective_and_heals"
+_TOXICS = "unit/faults/test_link_toxics.py::test_a_toxic_is_effective_when_clients_have_met_it"
+NO_EFFECT = {
+    "answer_error": ("unit/faults/test_answer_error.py::test_fewer_answers_than_declared_are_no_proof",),
+    "blackhole_link": (
+        _NOTHING_REACTS,
+        _UNUSED_LINK,
+    ),
+    "chase_leader": (_NOTHING_REACTS,),
+    "crash_before_commit": ("unit/faults/test_checkpoint.py::test_a_driver_whose_tasks_do_not_end_is_let_run_on",),
+    "crash_executor": (_NOTHING_REACTS,),
+    "crash_master": (_NOTHING_REACTS,),
+    "crash_pipeline": ("unit/faults/test_pipeline_process.py::test_a_process_that_is_still_there_was_not_crashed",),
+    "crash_process": ("unit/faults/test_pipeline_process.py::test_a_process_that_survives_was_not_crashed",),
+    "crash_python_daemon": ("unit/faults/test_spark.py::test_a_daemon_without_workers_was_killed_for_nothing",),
+    "crash_python_worker": (_NOTHING_REACTS,),
+    "crash_service": ("unit/faults/test_services.py::test_a_service_that_is_still_there_was_not_killed",),
+    "crash_worker": (_NOTHING_REACTS,),
+    "cut_after_bytes": (
+        _TOXICS,
+        "integration/test_vacuous.py::test_a_limit_that_no_connection_reaches_did_not_bite",
+    ),
+    "cut_link": (
+        _NOTHING_REACTS,
+        _UNUSED_LINK,
+    ),
+    "damage_checkpoint": ("unit/faults/test_checkpoint.py::test_a_checkpoint_without_a_finished_batch_is_not_damaged",),
+    "delay_link": (
+        "unit/faults/test_links.py::test_a_link_is_delayed_when_only_a_ping_through_it_is_late",
+        _UNUSED_LINK,
+    ),
+    "delay_request": ("unit/faults/test_requests.py::test_a_delayed_request_is_effective_while_it_is_held",),
+    "delete_group_offsets": (
+        "unit/faults/test_without_effect.py::test_offsets_that_are_still_there_or_never_were_have_not_been_deleted",
+    ),
+    "disconnect": (_CONTAINERS,),
+    "flapping_link": (
+        _NOTHING_REACTS,
+        _UNUSED_LINK,
+    ),
+    "freeze": (_CONTAINERS,),
+    "hanging_transaction": ("unit/faults/test_without_effect.py::test_an_open_transaction_that_blocks_nobody_had_no_effect",),
+    "hold_requests": (
+        "unit/faults/test_requests.py::test_a_hold_is_effective_when_every_link_that_carries_such_requests_holds_one",
+    ),
+    "kill_broker": (
+        _NOTHING_REACTS,
+        "unit/faults/test_hooks.py::test_a_hook_that_succeeds_and_kills_no_broker_is_not_effective",
+    ),
+    "late_request": (
+        "unit/faults/test_requests.py::test_a_late_request_that_no_broker_answers_had_no_effect",
+        "integration/test_protocol_faults.py::test_a_late_request_is_answered_or_had_no_effect",
+    ),
+    "limit_cpu": (_CONTAINERS,),
+    "limit_disk": (_CONTAINERS,),
+    "log_dir_full": (_NOTHING_REACTS,),
+    "lose_request": ("unit/faults/test_requests.py::test_a_request_that_we_did_not_swallow_is_not_lost",),
+    "lose_response": ("unit/faults/test_requests.py::test_a_request_that_we_did_not_swallow_is_not_lost",),
+    "out_of_memory": (_CONTAINERS,),
+    "partition_network": (_NOTHING_REACTS,),
+    "pause_broker": (_NOTHING_REACTS,),
+    "pause_executor": ("unit/faults/test_spark.py::test_a_paused_executor_was_busy_or_is_missed",),
+    "pause_pipeline": (
+        "unit/faults/test_pipeline_process.py::test_a_pipeline_that_was_never_stopped_was_not_paused",
+        "unit/faults/test_pipeline_process.py::test_a_pause_that_is_ended_before_a_timeout_it_names_had_no_effect",
+    ),
+    "pause_python_worker": (_NOTHING_REACTS,),
+    "power_loss": (
+        "unit/faults/test_broker_disks.py::test_what_was_meant_must_be_lost",
+        "integration/test_vacuous.py::test_a_loss_of_power_that_spares_the_log_that_was_meant_did_not_bite",
+    ),
+    "prefer_leader": (_NOTHING_REACTS,),
+    "reassign_partition": (_NOTHING_REACTS,),
+    "rebalance_storm": (
+        "unit/faults/test_kafka_state.py::test_a_storm_that_takes_nothing_from_the_pipeline_is_not_effective",
+        "integration/test_vacuous.py::test_a_storm_in_a_group_without_members_did_not_bite",
+    ),
+    "reset_link": (
+        _TOXICS,
+        _UNUSED_LINK,
+    ),
+    "rolling_restart": (_NOTHING_REACTS,),
+    "scale": ("unit/faults/test_pipeline_process.py::test_a_pipeline_whose_new_instances_join_no_group_was_not_scaled",),
+    "slice_link": (
+        _TOXICS,
+        _UNUSED_LINK,
+    ),
+    "terminate_broker": (_NOTHING_REACTS,),
+    "terminate_pipeline": (
+        "unit/faults/test_pipeline_process.py::test_a_pipeline_that_does_not_end_when_it_is_told_to_was_not_terminated",
+    ),
+    "throttle_link": (
+        _TOXICS,
+        _UNUSED_LINK,
+    ),
+    "unclean_election": (_NOTHING_REACTS,),
+    "zombie_executor": (_NOTHING_REACTS,),
+    "zombie_pipeline": (
+        "unit/faults/test_pipeline_process.py::test_a_zombie_that_died_of_something_else_had_no_effect",
+        "integration/test_protocol_faults.py::test_a_zombie_that_dies_before_it_wakes_up_had_no_effect",
+    ),
+}
+"""Kind of fault -> the tests, below `tests/`, in which it has no effect and its proof says so."""
 LOG = "sink", 0
 WAITS = {
     broker_disks: ("_GIVES_UP_WITHIN_S",),
@@ -198,16 +303,22 @@ def test_offsets_that_are_still_there_or_never_were_have_not_been_deleted(at, be
 
 
 def test_the_page_about_proofs_is_true_of_the_code():
-    """Each kind is there with its proof, and with tests that exist; those of this module are about that kind."""
+    """A reworded proof must be reworded on the page, too."""
     page = (TESTS.parent / "docs" / "proofs.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
-    assert rows.keys() == FAULTS.keys()
-    for kind, row in rows.items():
-        proof, cited = row.split(" | ")
-        assert proof == FAULTS[kind].proved_by
-        tests = re.findall(r"`([\w/.]+)::(\w+)`", cited)
+    listed = page.partition("## Find the proof of a fault")[2].partition("\n## ")[0]
+
+    assert dict(re.findall(r"^\* `(\w+)`: (.*)$", listed, re.MULTILINE)) == {
+        kind: fault.proved_by for kind, fault in FAULTS.items()
+    }
+
+
+def test_every_fault_has_a_test_in_which_it_has_no_effect():
+    """A test that `NO_EFFECT` names exists; one of this module is about that kind."""
+    assert NO_EFFECT.keys() == FAULTS.keys()
+    for kind, tests in NO_EFFECT.items():
         assert tests, f"{kind} names no test"
-        for file, name in tests:
-            assert f"def {name}(" in (TESTS / file).read_text(encoding="utf-8"), f"{kind}: {file}::{name}"
-            if name == test_a_fault_to_which_nothing_reacts_had_no_effect.__name__:
+        for test in tests:
+            file, _, name = test.partition("::")
+            assert f"def {name}(" in (TESTS / file).read_text(encoding="utf-8"), f"{kind}: {test}"
+            if test == _NOTHING_REACTS:
                 assert kind in INJECTIONS
