@@ -10,6 +10,8 @@ from tests.unit.scenario.declared import loaded
 from tests.unit.scenario.validator import problems
 
 PATH = Path(__file__).parents[3] / "scenarios.yaml"
+EXAMPLES = sorted(path for path in PATH.parent.glob("examples/**/scenarios.yaml") if "node_modules" not in path.parts)
+LONGEST_TITLE = 72
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,14 @@ def test_every_scenario_of_this_repository_loads_and_can_be_planned(file: Scenar
         schedule = plan(scenario, 1)
         assert len(describe(schedule)) == len(scenario.faults) or scenario.random
         assert from_json(to_json(schedule)) == schedule
+
+
+@pytest.mark.parametrize("path", [PATH, *EXAMPLES], ids=lambda path: str(path.parent.name))
+def test_a_title_fits_into_one_line_of_a_terminal(path: Path) -> None:
+    """Terminals, reports and tables show titles beside a verdict; words of a matrix count too."""
+    too_long = [scenario.title for scenario in load(path).scenarios if len(scenario.title) > LONGEST_TITLE]
+
+    assert too_long == []
 
 
 def test_the_scenarios_of_the_documentation_load(tmp_path: Path) -> None:
