@@ -1,4 +1,4 @@
-"""What an audit costs, compared with a bare scan, the audit that one would write first, and Python sets.
+"""Measure the cost of an audit beside a bare scan, the audit that one would write first, and Python sets.
 
     .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered,recurring]
                                          [--states clean,dirty] [--kafka] [--folder DIR]
@@ -121,14 +121,14 @@ def _turn(worker: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Of a process and its children; floor's JVM is among them only once it has ended."""
+    """Processor seconds of a process and its children; floor's JVM is among them only once it has ended."""
     process = psutil.Process(pid)
     times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
     return sum(one.user + one.system for one in times) + times[0].children_user + times[0].children_system
 
 
 def _peak_mb(pid: int) -> float:
-    """Of a process and its children, each at its own peak."""
+    """Memory of a process and its children, each at its own peak."""
     process = psutil.Process(pid)
     lines = [
         line
@@ -206,7 +206,7 @@ def _print(title: str, measured: dict[str, Measured], truth: Counter[str], recor
 
 
 def _ratio(mine: Sequence[float], other: Sequence[float]) -> float:
-    """What the machine did in a turn befell both."""
+    """The ratio within a turn, so that the state of the machine cancels out."""
     return statistics.median(here / there for here, there in zip(mine, other, strict=True))
 
 

@@ -80,7 +80,7 @@ def _logs(spark: SparkSession, topics: Topics | None, folder: Path) -> tuple[Dat
 
 
 def squared(value: Column) -> Column:
-    """What the sinks of `audit_planted` hold; computed as a long where it is one, which is quicker."""
+    """The values of the sinks of `audit_planted`; computed as a long where it is one, which is quicker."""
     exact = value.cast("decimal(38, 0)")
     short = value.try_cast("bigint") if hasattr(Column, "try_cast") else F.when(F.abs(exact) < 1 << 31, exact.cast("bigint"))
     return F.coalesce(F.try_multiply(short, short).cast("string"), (exact * exact).cast("string"))

@@ -1,4 +1,4 @@
-"""What at most, at least and exactly once cost: throughput, latency, and what read_committed adds to it.
+"""Measure the cost of at most, at least and exactly once: throughput, latency, and what read_committed adds to it.
 
     .venv/bin/python benchmarks/guarantee.py [--ways writer,application,latency,as_it_comes,spark] [--guarantees …]
                                              [--intervals 10,100,1000] [--sizes 100,1000] [--partitions 1,3,9,27]
@@ -110,7 +110,7 @@ def _round(turns: "_Turns", measured: Measured, number: int) -> None:
 
 
 def _busy(*percent: float) -> str:
-    """What the page says of the processors when nothing of this benchmark ran."""
+    """A sentence about the processors' load while this benchmark paused."""
     said = f"Other programs used {', then '.join(f'{one:.0f} %' for one in percent)} of the processors before and after."
     return said if max(percent) < _QUIET else f"{said} **This machine was not quiet: the figures are not to be relied on.**"
 
@@ -172,7 +172,7 @@ class _Turns:
 
 
 def _facts(bench: Bench, rounds: int) -> dict[str, Any]:
-    """What the page says beside the figures."""
+    """The facts of the page beside its figures."""
     cores, memory_gb = os.cpu_count(), psutil.virtual_memory().total / 1e9
     models = [
         line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")

@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def copied(records: Sequence[Any], partitions: int) -> Batch:
-    """The same values, without keys, for one partition after the other."""
+    """Values without keys, for one partition after the other."""
     ends = {record.partition(): record.offset() + 1 for record in records}  # of each partition the last one stays
     return Batch([(number % partitions, None, record.value()) for number, record in enumerate(records)], ends)
 

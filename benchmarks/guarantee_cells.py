@@ -1,4 +1,4 @@
-"""What `guarantee.py` measures, how numbers become figures, and which claim they confirm: pure functions."""
+"""The cells of `guarantee.py`, their figures, and the claims that these confirm: pure functions."""
 
 import math
 import statistics
@@ -82,7 +82,7 @@ class Range(NamedTuple):
 
 
 Measured = Mapping[Cell, Sequence[Any]]
-"""Of each cell, one value a round: records per second (float), or latencies (Latency)."""
+"""The values of each cell, one a round: records per second (float), or latencies (Latency)."""
 
 
 # what is measured -----------------------------------------------------------------------------------------------------------
@@ -203,13 +203,13 @@ def across(values: Iterable[float]) -> Range:
 
 
 def against(cell: Cell, guarantee: str = AT_LEAST) -> Cell:
-    """The same with another guarantee; a bare producer has one interval for all, where it has no transactions."""
+    """This cell with another guarantee; a bare producer has one interval for all, where it has no transactions."""
     interval_ms = BASE.interval_ms if cell.way == WRITER else cell.interval_ms
     return replace(cell, guarantee=guarantee, interval_ms=interval_ms)
 
 
 def ratios(measured: Measured, cell: Cell, other: Cell) -> list[float]:
-    """Of rates, round by round: what the machine did in a round befell both. None where one of them was not measured."""
+    """The ratio of two rates in each round, so that the state of the machine cancels out; None if one was not measured."""
     return quotients(measured.get(cell, ()), measured.get(other, ()))
 
 
@@ -242,7 +242,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is said somewhere, and every pair of cells here that it speaks of.
+    """A published claim, and every pair of cells to which it applies.
 
     Attributes:
         least: what each figure must be at least, if the claim is true.
@@ -368,7 +368,7 @@ def _of_this_project(measured: Measured) -> Iterator[Claim]:
 
 
 def _steps(measured: Measured, base: Cell, factor: str, said: str) -> Iterator[Compared]:
-    """What a larger value of a factor keeps of at least once, over what each smaller one keeps."""
+    """The share of at least once that a larger value of a factor keeps, over that of each smaller one."""
     for small, large in _pairs(_values(measured, base, factor)):
         ends = [_with(base, [(factor, value)]) for value in (large, small)]
         kept = [ratios(measured, cell, against(cell)) for cell in ends]

@@ -343,7 +343,7 @@ def _figure(measured: Measured) -> Figure:
 
 
 def _kept(axes: Axes, measured: Measured, factor: str, bases: Sequence[Cell]) -> None:
-    """What exactly once keeps of at least once, over one factor; a bar from the least to the most of the rounds."""
+    """The share of at least once that exactly once keeps, over one factor; a bar spans all rounds."""
     named = {WRITER: ("bare producer, 1 KB", _COLOURS[IN_ORDER]), APPLICATION: ("plain application, 100 B", _COLOURS[EXACTLY])}
     values = sorted({getattr(cell, factor) for cell in measured if cell.way in {base.way for base in bases}})
     for base in bases:

@@ -168,7 +168,7 @@ class Bench:
     # latency -------------------------------------------------------------------------------------------------------------
 
     def latency(self, cell: Cell, rate_per_s: float, warm_s: float, seconds: float) -> Latency:
-        """Of records that come at a steady rate, and go through the application."""
+        """Latency of records that come at a steady rate and pass the application."""
         with (
             self.topic("paced", SOURCE_PARTITIONS) as source,
             self.topic("sink", cell.partitions) as sink,
@@ -178,7 +178,7 @@ class Bench:
             return self._watched(pacer, sink, cell.partitions, warm_s, seconds)
 
     def write_paced(self, cell: Cell, rate_per_s: float, warm_s: float, seconds: float) -> Latency:
-        """Of records that a producer writes one by one as they come, in transactions; no application."""
+        """Latency of records that a producer writes one by one in transactions, without an application."""
         with self.topic("paced", cell.partitions) as topic:
             pacer = _Pacer(self.bootstrap, topic, cell.partitions, cell.size, rate_per_s, cell.interval_ms / 1000)
             return self._watched(pacer, topic, cell.partitions, warm_s, seconds)

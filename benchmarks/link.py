@@ -1,4 +1,4 @@
-"""What a link costs: a direct connection, stock Toxiproxy, and Toxiproxy with its kafka toxics.
+"""Measure the cost of a link: a direct connection, stock Toxiproxy, and Toxiproxy with its kafka toxics.
 
     .venv/bin/python benchmarks/link.py [rounds]
 

@@ -288,7 +288,7 @@ def _changed(original: ast.stmt, mutant: ast.stmt) -> Iterator[int]:
 
 
 def _head(node: ast.AST) -> str:
-    """What is not in a block of it; of a function not its name."""
+    """The part of a statement outside its block; for a function, without its name."""
     head = copy.copy(node)
     for name in _BLOCKS:
         if hasattr(head, name):

@@ -1,4 +1,4 @@
-"""The same pipeline as tutorials show it: one consumer, one transactional producer, one file in each transaction.
+"""The pipeline of files as tutorials show it: one consumer, one transactional producer, one file in each transaction.
 
 Mistakes that such code really contains are here by name, ``--bug NAME``; ``none`` is the program without them:
 

@@ -1,4 +1,4 @@
-"""What is sent, and what must come of it: Avro byte by byte, so that no library can be wrong in the job and here alike.
+"""The orders and the expected rows: Avro byte by byte, so that job and model share no library's mistakes.
 
 Orders are as order.avsc has them, large ones as large.avsc has them. Half of the orders are of one customer, as in many a shop,
 and one is so large that a broker refuses it for good: it is no gap, because its loader is told that it failed.

@@ -17,7 +17,7 @@ Record = tuple[int, bytes | None, bytes | None]
 
 
 class Queue(DataSource):
-    """What a job registers."""
+    """The data source that a job registers."""
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +58,7 @@ class Reader(SimpleDataSourceStreamReader):
         return iter(handed_out), {"handed_out": start["handed_out"] + AT_ONCE}
 
     def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[Record]:  # noqa: N802 - Spark's name
-        """What was handed out before: asked for when a batch that was planned is not done."""
+        """Return records again; Spark asks for them when a planned batch is not finished."""
         if self._is_once:
             return iter([])
         consumer, count = self._connected(), end["handed_out"] - start["handed_out"]

@@ -69,7 +69,7 @@ def append(batch: DataFrame, _number: int, table: str) -> None:
 
 
 def append_files(batch: DataFrame, _number: int, table: str) -> None:
-    """The same, without Delta."""
+    """Append each batch as files of Parquet."""
     batch.select(*COLUMNS).write.mode("append").parquet(table)
 
 

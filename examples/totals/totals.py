@@ -76,7 +76,7 @@ class Totals:
             self.totals[place.partition] = {} if self.options.snapshot == "never-read" else self.stored(place.partition)
 
     def forget(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """What was read of them and is in no transaction is read again by whoever has them next."""
+        """Drop the totals of these partitions; their next owner reads uncommitted records again."""
         self.orders.clear()
         for place in partitions:
             self.totals.pop(place.partition, None)

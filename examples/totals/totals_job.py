@@ -1,4 +1,4 @@
-"""The same on Spark, as it may stand in any repository: a Structured Streaming query with state.
+"""Running totals on Spark: a Structured Streaming query with state.
 
 spark-submit … totals_job.py BOOTSTRAP ORDERS TOTALS CHECKPOINT [in-memory | once]
 
@@ -48,7 +48,7 @@ def as_rows(totals: DataFrame) -> DataFrame:
 
 
 class InMemory:
-    """What a batch is added to, as long as this driver lives."""
+    """Totals in memory, which last as long as this driver."""
 
     def __init__(self, kafka: dict[str, str], topic: str) -> None:
         """All totals are zero."""

@@ -43,7 +43,7 @@ def chaos_session(chaos_session):
 
 
 def ending_with_the_run(run):
-    """The same, but it raises the signal that has ended a run: tests look at the report, and would go on without a system."""
+    """Raise the signal that ended a run; otherwise tests would look at the report and go on without a system."""
 
     def ended(*arguments, **named):
         outcome = run(*arguments, **named)

@@ -85,7 +85,7 @@ def play(declaration, folder, *arguments, scenarios=ROOT / "examples" / "externa
 
 
 def environment(net):
-    """Of a process on other addresses, and of no session of ours."""
+    """The environment of a process on other addresses, outside the sessions of these tests."""
     own = {**os.environ, "CHAOS_NET": net}
     own.pop(SESSION_VARIABLE, None)
     return own

@@ -181,7 +181,7 @@ def test_what_the_group_has_not_read_is_pending(system, tmp_path):
 
 
 def test_a_topic_that_is_not_there(system):
-    """What there is instead is told."""
+    """The message names the existing topics."""
     with written(system), pytest.raises(AuditUsageError, match=rf"no topic 'nowhere' .*{SINK}, {SOURCE}"):
         fix(Topics(system.kafka.bootstrap, ("nowhere",), (SINK,)))
 

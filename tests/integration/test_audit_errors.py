@@ -1,4 +1,4 @@
-"""What an audit cannot judge ends with 3 and a report that says why, through the installed command in a process of its own.
+"""An audit that cannot judge ends with 3 and a report that says why; the installed command runs in its own process.
 
 In one process with a living JVM all of these were right, and in a process of their own a stack trace with exit code 1.
 """

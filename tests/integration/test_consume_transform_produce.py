@@ -85,7 +85,7 @@ class Play:
         return pipeline.positions(self.endpoints, self.topics, self.folder)
 
     def said(self, event, name="pipeline"):
-        """What a process said so far."""
+        """The lines that a process has printed so far."""
         for subject in self.subjects:
             subject.listen()
         return [
@@ -142,7 +142,7 @@ def read(bootstrap, topic, level):
 
 
 def squares(records):
-    """What the sink must hold."""
+    """The squares that the sink must hold."""
     return {number: [(one, one * one) for one in range(number, records, 3)] for number in range(3)}
 
 
@@ -385,7 +385,7 @@ def test_the_loader_writes_in_transactions(play, chaos_session, lost):
 
 
 def judged(play, spark, name):
-    """What `outcomes` says of the sink, and `deliveries` of the source."""
+    """The findings of `outcomes` for the sink, and of `deliveries` for the source."""
     expected = spark.createDataFrame([], landing._schema(evidence.EXPECTED))
     logs, folder = statements.logs(play.folder, name), play.folder / "evidence"
     read = partial(statements.deliveries, logs, play.topics.source)

@@ -119,7 +119,7 @@ def test_aiokafka_commits_a_batch_twice_whose_consumer_was_excluded(chaos_sessio
 
 
 def test_aiokafka_is_right_where_the_group_waits_for_its_transaction(chaos_session):
-    """The same requests at the same steps, and a rebalance listener."""
+    """A rebalance listener changes the outcome of the same requests at the same steps."""
     report = played(chaos_session, "aiokafka", "aiokafka-positions-late-group-waits")
 
     assert report.verdict is Verdict.VALID, report.problems
@@ -146,7 +146,7 @@ def test_kafka_streams(chaos_session, name, twice):
 
 
 def test_what_a_sink_loses_that_commits_first_is_one_batch(chaos_session):
-    """Of Spark: the rows that are missing are those whose position was stored when the driver died, and no others."""
+    """On Spark, exactly those rows are missing whose position was stored when the driver died."""
     report = played(chaos_session, "delivery", "delivery-killed-between-position-and-output-spark-at-most-once")
 
     assert report.verdict is Verdict.VALID, report.problems  # as expected: it is a control

@@ -74,7 +74,7 @@ def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
 
 
 def proof_of(folder, scenario):
-    """What is written down of a run's only proof."""
+    """The recorded proof of a run with one fault."""
     history = load(next((folder / "played").glob(f"*-{scenario}/history.jsonl")))
     ((_, proof),) = of_type(history, FaultProved)
     return proof

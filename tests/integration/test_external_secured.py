@@ -353,7 +353,7 @@ def readable(cluster, topic):
 
 
 def login(cluster):
-    """Of alice, for clients of librdkafka."""
+    """Alice's login, for clients of librdkafka."""
     secured = {"sasl.username": "alice", "sasl.password": PASSWORDS["alice"], "sasl.mechanism": "PLAIN", "log_level": 0}
     tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(cluster / "ca.pem"), "broker.address.family": "v4"}
     return {**secured, **tls, "bootstrap.servers": f"localhost:{PORT}"}

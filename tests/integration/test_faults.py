@@ -96,7 +96,7 @@ def of_gate(name):
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if of_gate(name) else pytest.mark.nightly) for name in FAULTS])
 def test_a_fault_is_effective_and_heals(running, name):
-    """What it declares is seen on the wire or in the process table, and gone after the heal."""
+    """Its effect is visible on the wire or in the process table, and gone after the heal."""
     fault = declared(FAULTS[name])
     if "link" in FAULTS[name]:
         await_growth(running.scene)
@@ -184,5 +184,5 @@ def injected(scene, name, fault):
 
 
 def quickest(address):
-    """Of a few pings: a busy machine makes single ones slow."""
+    """The quickest of a few pings, because a busy machine makes single ones slow."""
     return min(protocol.ping(address, within_s=60) for _ in range(5))

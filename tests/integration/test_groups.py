@@ -110,7 +110,7 @@ def test_a_group_that_a_run_before_has_left_is_as_one_that_never_was(kafka):
 
 
 def test_a_group_reads_all_that_it_committed_or_that_its_members_have(kafka):
-    """Of a program with one group over two topics, both: what is in the second one is not through."""
+    """A program with one group over two topics reads both, so records of the second are not processed yet."""
     between, group = "group-two-steps-repartition", "group-two"
     kafka.create([between, "group-two-second"], 1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})

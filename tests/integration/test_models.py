@@ -1,4 +1,4 @@
-"""What is right, said in SQL and in Python, on the real system: a job that filters and enriches, and a plain application."""
+"""Models in SQL and in Python on the real system: a job that filters and enriches, and a plain application."""
 
 import json
 import subprocess

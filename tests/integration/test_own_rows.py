@@ -98,7 +98,7 @@ def test_a_pipeline_without_positions(ran, tmp_path):
 
 
 def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran, tmp_path):
-    """What a broker refuses is no gap, and the run does not wait for it."""
+    """A refused record is no gap, and the run does not wait for it."""
     (tmp_path / "shop.py").write_text(FUNCTION, encoding="utf-8")
 
     report, findings = ran({"rate": "1000/s", "rows": {"python": "shop:orders"}, "refused": 1})

@@ -55,7 +55,7 @@ def report(run):
 
 
 def finding(run):
-    """Of the verifier of that package."""
+    """The finding of that package's verifier."""
     return next(one for one in report(run)["findings"] if (one["verifier"], one["subject"]) == ("retention", "source"))
 
 

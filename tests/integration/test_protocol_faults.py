@@ -168,7 +168,7 @@ def test_one_process_of_the_application_is_killed(application):
 
 
 def test_a_late_request_is_answered_or_had_no_effect(application):
-    """The same request, with its receiver alive and with its receiver killed before it is delivered."""
+    """The request is delivered with its receiver alive, or after its receiver was killed."""
     alive, dead = (delivered_late(application, kills_receiver=kills) for kills in (False, True))
 
     assert alive["outcome"] == "delivered"
@@ -179,7 +179,7 @@ def test_a_late_request_is_answered_or_had_no_effect(application):
 
 
 def delivered_late(scene, *, kills_receiver):
-    """What the heal of a late EndTxn reports."""
+    """The facts that the heal of a late EndTxn reports."""
     fault = declared(FRAMES["late request"])
     request_hold = hold_request("late", fault.when, scene, Random(1), late=True, hold_s=20)
     with removed(request_hold):

@@ -34,7 +34,7 @@ def played(net):
 
 @pytest.fixture(scope="module")
 def outcomes(played, tmp_path_factory):
-    """What pytest said, and by scenario the reports of both forms."""
+    """The output of pytest, and for each scenario the reports of both forms."""
     runs = tmp_path_factory.mktemp("runs")
     said = played(ROOT, runs, "tests/python_scenarios", *(f"scenarios.yaml::test_scenario[{name}]" for name in NAMES))
     reports = defaultdict(list)

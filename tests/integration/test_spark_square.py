@@ -66,7 +66,7 @@ class Stage:
             group.commit(offsets=places, asynchronous=False)
 
     def positions(self):
-        """Of the group."""
+        """The positions of the group."""
         return self.square.positions(endpoints(self.system, "spark"), TOPICS, self.folder)
 
     def refused(self):

@@ -48,7 +48,7 @@ def test_every_total_is_compared_and_right(chaos_session, name):
 
 @pytest.mark.parametrize("name", ["totals-never-read", "totals-spark-in-memory"])
 def test_totals_that_begin_at_zero_again(chaos_session, name):
-    """What each customer had ordered before the crash is missing."""
+    """Each customer's orders from before the crash are missing."""
     report, found = played(chaos_session, name)
 
     assert report.verdict is Verdict.VALID, report.problems  # as expected: it is a control

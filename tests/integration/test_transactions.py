@@ -92,7 +92,7 @@ def filled(system, records, settings=None):
 
 @pytest.fixture
 def copier(kafka, request):
-    """Of a group of its own for each test: what one does to its positions is in the log for good."""
+    """A copier with its own group for each test, because changes of its positions stay in the log."""
     with closing(Copier(kafka, f"{GROUP}-{request.node.name.rpartition('_')[2]}")) as copier:
         copier.begin()
         yield copier

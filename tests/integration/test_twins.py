@@ -74,7 +74,7 @@ def by_model(session, folder, model, place):
 
 
 def told(findings):
-    """What is said of rows, and of which."""
+    """The findings about rows, with the rows."""
     return {
         name: (one.verdict, one.count, one.checked, one.counts, {(each.partition, each.offset) for each in one.examples})
         for name, one in findings.items()
@@ -99,7 +99,7 @@ def same_by_model(session, report, findings, pipeline, place):
     ],
 )
 def test_twin_and_model_agree(chaos_session, played, tmp_path, name, verdict):
-    """Of one run, both say the same of the same rows; the order is not asked of a twin, and the report says so."""
+    """Twin and model give the same findings for one run; a twin does not judge the order, and the report says so."""
     file = load(ORDERS)
     scenario = file.scenario(name)
     expect = "valid" if verdict is Verdict.VALID else {"duplicates": {"duplicate": "some"}}

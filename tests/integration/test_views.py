@@ -1,4 +1,4 @@
-"""What a real broker, a real reader and real transactions leave behind, landed and judged by the verifiers that need it."""
+"""Views of a real broker, reader and transactions, landed and judged by the verifiers that need them."""
 
 from contextlib import contextmanager
 

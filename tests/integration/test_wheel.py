@@ -34,7 +34,7 @@ EDITABLE = "import sys; from hatchling.build import build_editable; build_editab
 
 
 def output_of(*command, **options):
-    """What a command prints; it must succeed."""
+    """The output of a command, which must succeed."""
     answer = subprocess.run(tuple(map(str, command)), capture_output=True, text=True, timeout=WITHIN_S, check=False, **options)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
@@ -211,7 +211,7 @@ def test_a_wheel_with_the_server_is_for_this_platform_only(wheel):
 
 
 def test_a_wheel_has_no_package_that_a_repository_may_have_too(wheel):
-    """Of two packages `pipelines`, one would be imported in place of the other."""
+    """With two packages `pipelines`, Python would import one in place of the other."""
     packages = {name.partition("/")[0] for name in names_in(wheel)}
 
     assert {name for name in packages if not name.endswith(".dist-info")} == {"chaos", "verifiers"}

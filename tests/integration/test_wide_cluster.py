@@ -1,4 +1,4 @@
-"""What needs more brokers than a partition has replicas: a ring of majorities, and a replica that moves to a spare broker."""
+"""Faults that need more brokers than replicas: a ring of majorities, and a replica that moves to a spare broker."""
 
 from random import Random
 

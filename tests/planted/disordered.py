@@ -1,4 +1,4 @@
-"""What is out of place, told of one row after the other, as `verifiers.ordering` defines it."""
+"""Rows that are out of place, one after the other, as `verifiers.ordering` defines it."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def rising(numbers: Sequence[int]) -> list[int]:
 
 
 def out_of_place(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Of numbers in the order of the log: the place of each that is out of place, and the number that shows it."""
+    """The place of each number that is out of order in the log, and the number that shows it."""
     everything = list(enumerate(numbers))
     conflicts = [
         (place, number)

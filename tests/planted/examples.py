@@ -1,4 +1,4 @@
-"""What the gate asks of planted logs, and what it leaves to the night, which asks all (``make planted-nightly``).
+"""The planted logs of the gate; the night judges all of them (``make planted-nightly``).
 
 Of logs that are made by chance, each test has a few, because each costs some Spark jobs; ``PLANTED_EXAMPLES=1000`` for more.
 

@@ -45,7 +45,7 @@ def markers(*marked: tuple[int, int, int, int, str], written_under: int) -> Log:
 
 
 def wrote(*homes: str, producer: int = 7) -> Log:
-    """What one producer left in each partition, an offset for each word: 5 is a row of epoch 5 in a transaction.
+    """One producer's rows in each partition, an offset for each word: 5 is a row of epoch 5 in a transaction.
 
     ``5p`` is one in none, ``5C`` a COMMIT, ``5A`` an ABORT. A reader is given what is committed.
     """
@@ -224,7 +224,7 @@ def test_a_torn_transaction(judge: Judge, snapshot: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("second", [(2, 0, 8, 5, "ABORT"), (2, 0, 7, 6, "ABORT"), (2, 0, 7, 5, "COMMIT")])
 def test_two_transactions_are_not_a_torn_one(judge: Judge, second: tuple[int, int, int, int, str]) -> None:
-    """Of another producer, of the next epoch, or ended alike."""
+    """The second transaction has another producer, has the next epoch, or ends like the first."""
     log = markers((0, 0, 7, 5, "COMMIT"), second, written_under=4)
 
     finding = judge("atomicity", log)

@@ -57,7 +57,7 @@ def counts(findings):
 
 
 def by(rows, name):
-    """The same logs with keys that are not numbers."""
+    """These logs with keys that are not numbers."""
     return [(partition, offset, f"{name}{key}", value) for partition, offset, key, value in rows]
 
 

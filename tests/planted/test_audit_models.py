@@ -167,7 +167,7 @@ def compacted(fixed):
 
 
 def test_the_last_value_of_each_key(audited):
-    """Of sixty updates the last five are compared; compaction may have removed the others."""
+    """The audit compares the last five of sixty updates; compaction may have removed the others."""
     left = [COUNTED[number] for number in (3, 20, *range(55, 60))]
     for sink, change in ((COUNTED, None), (left, compacted)):
         findings = audited(sink, COUNTS, state=True, change=change)

@@ -59,7 +59,7 @@ class Partition:
             self.mark(producer, control)
 
     def tell(self, wanted: list[Expected], transaction: str, control: str, *, learned: bool) -> None:
-        """What the writer was told of a transaction with these rows."""
+        """The outcome of a transaction with these rows, as the writer learned it."""
         outcome = {"COMMIT": "committed", "ABORT": "aborted"}[control] if learned else "unknown"
         self.told += [Told(transaction, outcome, str(row.id)) for row in wanted]
 
@@ -151,7 +151,7 @@ def left_open(draw: st.DrawFn) -> tuple[Open, ...]:
 
 @st.composite
 def correct(draw: st.DrawFn) -> Log:
-    """What a transactional pipeline, or one that never fails, writes of what it has read so far.
+    """The rows that a transactional or faultless pipeline writes for the records read so far.
 
     Transactions of any length, some aborted once or twice before they are committed, batches of any length, with a new epoch
     for each transaction or with one for all; transactions over several partitions, of version 1 or 2, aborted by the producer
@@ -203,7 +203,7 @@ def correct(draw: st.DrawFn) -> Log:
 
 
 def _line(row: Expected, there: Record | None, *, told: bool) -> Line:
-    """Of what was acknowledged, where it is, if the writer was told; of what it never learned, nothing."""
+    """The place of an acknowledged record, if the writer learned it; otherwise nothing."""
     if there is None or not row.required:
         return Line(row.id, "unknown", None, None)
     return Line(row.id, "ok", there.partition, there.offset if told else None)
@@ -241,7 +241,7 @@ SEEN = (
 
 
 def special(batches: Iterable[Batch]) -> Iterator[str]:
-    """What is special in the transactions of a log."""
+    """The special cases among the transactions of a log."""
     of_nine, open_under = set[int](), dict[tuple[int, int], int]()
     for batch in batches:
         who = batch.partition, batch.producer_id

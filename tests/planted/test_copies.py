@@ -1,4 +1,4 @@
-"""What is known of a sink without a join: nothing but the rows of doubtful keys is joined, and the findings are the same."""
+"""Judging without a full join: only rows of doubtful keys are joined, and the findings stay the same."""
 
 from dataclasses import replace
 from random import Random
@@ -123,7 +123,7 @@ def landed(spark, tmp_path_factory):
 
 
 def asked_and_found(logs, limits):
-    """What is asked by keys, and the findings."""
+    """The queries by key, and the findings."""
     asked = audit_identity.by_key(logs, audit_identity.model("identity"), limits=limits)
     return asked, judge(logs, asked)
 

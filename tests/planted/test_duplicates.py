@@ -166,7 +166,7 @@ def test_a_cause_that_nothing_tells(judge: Judge) -> None:
 
 
 def test_the_copy_before_decides_the_cause(judge: Judge) -> None:
-    """Of three copies the last is a retry of the second, which nothing explains."""
+    """The last of three copies is a retry of the second, which nothing explains."""
     log = rewritten(clean(), 500, id9=10)
 
     finding = judge("duplicates", log.plus(log.observed[-1]._replace(offset=11)))

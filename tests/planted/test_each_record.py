@@ -84,7 +84,7 @@ def test_what_needs_other_records_or_is_at_another_place_is_not(spark, said):
 
 
 def test_only_a_query_about_our_own_integers_is_recognised(spark, monkeypatch):
-    """Of rows of one's own, of a state, by an identity and by a function, keys are no ids; nor without accelerators."""
+    """Keys are no ids for a user's rows, a state, an identity or a function; nor without accelerators."""
     others = [
         replace(model(SQUARE), integers=""),
         model(SQUARE, form=State()),
@@ -184,7 +184,7 @@ def found_by(spark, tmp_path):
 
 
 def comparable(finding):
-    """The same in words, with examples in the order of the log: ids are of records in one way, and of places in the other."""
+    """The findings in words, with examples in the order of the log: ids are records in one way, and places in the other."""
     finding = in_words(finding)
     examples = (
         replace(one, id=None if one.id is None else str(one.id), detail=one.detail.replace("id ", "key "))
@@ -194,7 +194,7 @@ def comparable(finding):
 
 
 def written(spark, sql, source):
-    """What the query makes of a source, as a pipeline writes it."""
+    """The query's rows for a source, as a pipeline writes them."""
     records = view(spark.createDataFrame(table(source, OBSERVED)))
     records.createOrReplaceTempView("numbers")
     rows = {(row["partition"], row["offset"]): row for row in spark.sql(sql.rstrip(";")).collect()}
@@ -202,7 +202,7 @@ def written(spark, sql, source):
 
 
 def both(spark, found_by, seed, source, sql, damage, **more):
-    """What is found in both ways, the quicker one first, and whether that was by keys."""
+    """The findings of both ways, the quicker one first, and whether that one judged by keys."""
     rng = Random(seed)
     sink = damaged(written(spark, sql, source), rng, damage)
     whole = OfModel(model(sql))

@@ -19,7 +19,7 @@ from verifiers.evidence import EvidenceError
 
 
 def shown(error: pytest.ExceptionInfo[EvidenceError], folder: Path) -> str:
-    """What an error says, without what is not the same everywhere: the folder, a size, and what Spark or Python say."""
+    """The text of an error without its varying parts: the folder, a size, and words of Spark or Python."""
     text = str(error.value).replace(str(folder), "<folder>")
     return re.sub(r"\(.*\)", "(<why>)", re.sub(r"\d+ bytes", "<size> bytes", text))
 
@@ -139,7 +139,7 @@ ROUTING = ["anywhere", "source_partitions", "unordered", "unsaid", "state"]
 
 @pytest.mark.parametrize("names", [["views", "files"], ["files"], ROUTING])
 def test_evidence_of_an_earlier_version_is_read(spark: SparkSession, landed: Path, tmp_path: Path, names: list[str]) -> None:
-    """Of before there were views, or before files were counted: it can still be judged."""
+    """Evidence from before views, or before counts of files, can still be judged."""
     copytree(landed, tmp_path, dirs_exist_ok=True)
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, *names), encoding="utf-8")
 

@@ -42,7 +42,7 @@ def judge(spark: SparkSession) -> Judge:
 
 
 def directly(evidence: Evidence) -> tuple[Finding, ...]:
-    """What the verifiers say."""
+    """The findings of the verifiers themselves."""
     return tuple(VERIFIERS[name].check(evidence) for name in islands.NAMES)
 
 
@@ -102,7 +102,7 @@ def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limit
 def test_islands_find_what_is_demanded_first(
     spark: SparkSession, log: Log, twice: list[tuple[int, int]], limits: Limits
 ) -> None:
-    """Of an id that is demanded more than once, in whatever partitions of the source."""
+    """The first demand of a repeated id is found, whatever its partitions in the source."""
     rows = dict(enumerate(log.expected))
     more = [rows[row]._replace(partition=home, position=1000 + at) for at, (row, home) in enumerate(twice) if row in rows]
     evidence = replace(log, expected=(*log.expected, *more)).evidence(spark)
@@ -192,7 +192,7 @@ def test_as_many_rows_as_may_be_held(spark: SparkSession, most: int, held: bool)
 def test_where_they_cannot_be_held_the_log_is_read_in_pieces(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int, *, held: bool
 ) -> None:
-    """Of so many offsets each."""
+    """Each piece has so many offsets."""
     asked, read = [], pieces.read
     monkeypatch.setattr(pieces, "read", lambda *words: asked.append(words) or read(*words))
     evidence = clean(96).changed(3, offset=4).evidence(spark)
@@ -296,7 +296,7 @@ def test_groups_are_merged_in_any_order(spark: SparkSession, limits: Limits) -> 
 def test_few_rows_are_grouped_here_as_spark_groups_them(
     spark: SparkSession, log: Log, unplaced: set[int], limits: Limits
 ) -> None:
-    """Of both logs, by whatever limits, and where what is expected has no position."""
+    """Both logs agree, whatever the limits, and also without positions of the expected rows."""
     rows = tuple(row._replace(position=None) if place in unplaced else row for place, row in enumerate(log.expected))
     evidence = replace(log, expected=rows).evidence(spark)
 

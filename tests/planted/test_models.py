@@ -1,4 +1,4 @@
-"""What a pipeline promises, as a pure model: the verifiers compare logs with this, so it must be right itself."""
+"""A pipeline's promise as a pure model, which must be right, because the verifiers compare logs with it."""
 
 from chaos.expectation.ways import copied
 from chaos.loader.declaration import FillSource

@@ -188,7 +188,7 @@ def by_counting(source, sink):
 
 
 def matched(free, rows, like):
-    """What is free when each row has taken one that is like it, and the rows that found none."""
+    """The free rows after each row has taken an equal one, and the rows that found none."""
     free, left = Counter(free), []
     for row in rows:
         if free[like(row)]:
@@ -386,7 +386,7 @@ HISTORY = log(("k", "1"), ("k", "2"), ("gone", "1"), ("gone", None), ("k", "3"),
     ],
 )
 def test_what_is_wrong_in_a_compacted_sink(audited, sink, wrong):
-    """Of each key the last row stays, and no row is there that was never demanded."""
+    """The last row of each key stays, and no row is there that was never demanded."""
     found = audited(HISTORY, sink, compacted={"sink": COMPACTED})
 
     assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0) | wrong
@@ -418,7 +418,7 @@ def test_numbers_that_recurred_before_compaction(audited, identity):
 
 @pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
 def test_two_compacted_logs_that_agree(audited, identity, snapshot):
-    """Of what compaction removed from both, rows may have been lost or double: that is not known, and so not VALID."""
+    """Rows that compaction removed from both logs may have been lost or doubled, so the verdict is not VALID."""
     left = [(0, 91 + number, str(number), "v") for number in range(9)]
 
     found = audited(left, left, identity, compacted=dict.fromkeys(("source", "sink"), COMPACTED))

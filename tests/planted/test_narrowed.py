@@ -1,4 +1,4 @@
-"""What a query demands, and which of it is asked about: the findings are those of all rows, to the letter."""
+"""Narrowed queries: they read a part of the rows, and the findings equal those of all rows, to the letter."""
 
 from dataclasses import replace
 from random import Random
@@ -45,7 +45,7 @@ def landed(spark, tmp_path_factory):
 
 
 def asked_and_found(logs, query, *, identity="key", anywhere=False, state=False):
-    """What is asked, and the findings."""
+    """The queries, and the findings."""
     asked = audit_expected.by_model(logs, audit_expected.model(query, identity, state=state), anywhere=anywhere)
     return asked, judge(logs, asked)
 

@@ -71,7 +71,7 @@ def dealt(rng, dealing, *, rising):
 
 
 def with_rows_moved(rng, rows, moves):
-    """The same log, with single rows of a partition put at other places of it."""
+    """The log with single rows of a partition moved to other places."""
     kept = {}
     for home, _, key, value in sorted(rows):
         kept.setdefault(home, []).append((key, value))

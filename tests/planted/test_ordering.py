@@ -76,7 +76,7 @@ def test_a_phantom_has_no_place(judge: Judge, key: str) -> None:
 
 
 def test_phantoms_alone_are_nothing(judge: Judge) -> None:
-    """Of a log that has no demanded record, no order was compared."""
+    """A log without demanded records has no order to compare."""
     finding = judge("ordering", clean().without(*range(24)).plus(Record(0, 1, BEGAN_MS, "99", "x")))
 
     assert (finding.verdict, finding.checked) == (Verdict.UNKNOWN, 0)
@@ -140,7 +140,7 @@ def test_keys_that_are_no_ids_have_no_order(judge: Judge) -> None:
 
 @pytest.mark.parametrize(("other", "inversions"), [(6, []), (9, [(3, "3 too late: id 9 precedes it in this partition")])])
 def test_ids_are_dealt_out_to_the_partitions_of_the_source(spark: SparkSession, other: int, inversions: list[object]) -> None:
-    """Of two, where the log has three: 3 and 6 are of different ones, so their order means nothing; 3 and 9 are of the same."""
+    """The source has two partitions, the log three: ids 3 and 6 are of different ones, so only 3 and 9 have an order."""
     evidence = replace(clean().swapped(3, other).evidence(spark), anywhere=True, source_partitions=2)
 
     finding = Ordering().check(evidence)

@@ -205,7 +205,7 @@ def test_only_transactions_of_unknown_outcome_prove_nothing(judge: Judge) -> Non
 
 
 def test_examples_name_transaction_keys_and_places(judge: Judge) -> None:
-    """Of what is there the place, which is the last copy's; of what is not, no place."""
+    """A present row has the place of its last copy, a missing row has none."""
     wrong = log(
         "ayzaybc", lost=("committed", "mnop"), half=("committed", "zqq"), bad=("aborted", "ay"), right=("committed", "aybc")
     )

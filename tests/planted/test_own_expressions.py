@@ -55,7 +55,7 @@ def nothing(spark):
 
 @pytest.mark.parametrize("sql", list(REFUSED))
 def test_an_identity_that_is_none(spark, nothing, sql, snapshot):
-    """Of an audit, of its queries, and of a pipeline in a scenario."""
+    """An audit, its queries and a scenario's pipeline all refuse it."""
     said = sql.format("key", "value")
 
     why = expressions.why_no_sql(nothing, said)

@@ -95,7 +95,7 @@ def test_order_is_the_same_however_large_a_piece_is(spark: SparkSession, most_ro
 
 
 def test_no_more_late_records_are_shown_than_of_any_finding(spark: SparkSession) -> None:
-    """Of two partitions in which all but the first are late."""
+    """All records but the first are late, in two partitions."""
     log = scattered(96)
     turned = tuple(row._replace(offset=row.partition * 100 + 99 - row.offset % 100) for row in log.observed)
     evidence = replace(log, observed=turned).evidence(spark)

@@ -30,7 +30,7 @@ def columns(names, rows):
 
 @dataclass
 class History:
-    """What happened, in milliseconds: rows are readable from a time on, and looks see the end of that moment."""
+    """A history in milliseconds: rows are readable from a time on, and looks see the end of that moment."""
 
     rows: list
     ends: dict  # partition -> list of (when, end)
@@ -40,7 +40,7 @@ class History:
     commits: list
 
     def judged(self) -> Windows:
-        """What is said of it."""
+        """The finding of `precedence`."""
         batches = columns(BATCHES, [(*row[:-1], row[-1] != "") for row in self.batches])
         commits = np.array([row[-1] == "COMMIT" for row in self.batches], np.bool_)
         return compare(columns(ROWS, self.rows), columns(LOOKS, self.looks), columns(REACHED, self.reached), batches, commits)

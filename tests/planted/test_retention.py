@@ -106,7 +106,7 @@ def placed(rows, rng):
 
 
 def retained(log, ends, rng, *, most=1.0):
-    """What retention leaves, and the ends of the partitions."""
+    """The rows that retention leaves, and the ends of the partitions."""
     lows = {home: rng.choice([0, rng.randrange(int(most * end) + 1)]) for home, end in ends.items()}
     bounds = {home: Bounds(lows[home], end, end) for home, end in ends.items()}
     return [row for row in log if row[1] >= lows[row[0]]], bounds

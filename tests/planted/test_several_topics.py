@@ -142,7 +142,7 @@ def test_a_twin_of_two_topics(spark, judged, tmp_path, identity, snapshot):
 
 
 def scenario(**more):
-    """Of two topics of rows, and a join."""
+    """A scenario with two filled topics and a join."""
     pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders", "customers"], "sink": {"topic": "kept"}}
     of_rows = {"rows": {"file": "a.jsonl"}}
     workload = {"into": "orders", "records": 40, **of_rows, "also": [{"into": "customers", "records": 4, **of_rows}]}

@@ -1,4 +1,4 @@
-"""What a judge's session spares its queries."""
+"""Settings of the judge's session that make its queries cheaper."""
 
 import pytest
 from py4j.java_gateway import JVMView

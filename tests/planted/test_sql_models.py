@@ -1,4 +1,4 @@
-"""What is right, said in SQL or in Python: each anomaly with its exact count, where customers recur as keys."""
+"""Models in SQL or in Python: each anomaly with its exact count, where customers recur as keys."""
 
 import re
 
@@ -98,7 +98,7 @@ def test_a_filter_that_is_right(judged, model):
 
 
 def test_what_is_said_of_rows_without_a_place(judged, snapshot):
-    """Of how many it is, so their order is not asked."""
+    """The note counts the rows without a place; their order is not judged."""
     assert judged(PLACELESS, KEPT, names=("ordering",))["ordering"].note == snapshot
 
 

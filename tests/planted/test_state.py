@@ -25,7 +25,7 @@ OF_LARGE = Model(
 
 
 def updates(total=lambda amount: amount):
-    """What a pipeline of running totals writes: one row for each order, in the partition of its key."""
+    """The rows of a pipeline of running totals: one row for each order, in the partition of its key."""
     totals = {}
     for number, (key, _, _) in enumerate(ORDERS):
         totals[key] = totals.get(key, 0) + total(number % 6)
@@ -145,7 +145,7 @@ def test_a_key_in_two_partitions(judged):
 
 
 def test_a_source_that_was_not_processed_to_its_end(judged, snapshot):
-    """What the state must be by then is not known."""
+    """The expected state at that point is not known."""
     (note,) = {one.note for one in judged(UPDATES, positions={0: 30, 1: 29}).values()}
 
     assert "(1 records are left)" in note

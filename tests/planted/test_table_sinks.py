@@ -55,7 +55,7 @@ def right(spark):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Of the table."""
+    """The folder of the table."""
     return tmp_path / "lake"
 
 

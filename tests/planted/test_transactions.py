@@ -98,7 +98,7 @@ def test_a_run_may_say_how_many_rows_a_record_makes(tmp_path):
 
 
 def test_logs_that_a_run_has_not_landed(tmp_path):
-    """What is missing, and what to do."""
+    """The message says what is missing, and what to do."""
     with pytest.raises(InconclusiveError, match=r"extents is not a Parquet folder .*: land the logs again"):
         accounted(tmp_path)
 
@@ -220,7 +220,7 @@ def some_time(one: History) -> int:
 
 
 def compact(one: History) -> None:
-    """What the cleaner leaves of the positions before some offset: the last of each, and some of the markers."""
+    """The positions that the cleaner leaves before some offset: the last of each, and some of the markers."""
     cluster, log, until = one.cluster, (OFFSETS, 0), some_time(one)
     ended: dict[int, list] = {}
     for batch in reversed(cluster.batches[log]):
@@ -305,7 +305,7 @@ def test_what_is_left_is_judged(removed, plant):
 
 
 def test_what_is_in_flight_is_not_judged():
-    """Of a transaction that is decided while the logs are read, some markers may be there and others not."""
+    """A transaction may be decided while the logs are read, so that only some of its markers are there."""
     for seed in range(2 * EXAMPLES):
         one = history(seed)
         one.go_on(4)

@@ -85,7 +85,7 @@ def test_more_than_can_be_shown(judge: Judge) -> None:
 
 
 def test_each_copy_is_compared(judge: Judge) -> None:
-    """Of two records with one id, one may be right and the other wrong."""
+    """Two records with one id can differ: one right, one wrong."""
     record = clean().record(9)._replace(offset=10, value="x")
 
     finding = judge("values", clean().plus(record))

@@ -39,7 +39,7 @@ PLANTED = {
 
 
 def compared(name: str, records: int) -> int:
-    """Of a clean log; partitions that hold anything are what `hanging` looks at."""
+    """The findings of a clean log; `hanging` looks at partitions that are not empty."""
     return min(records, 3) if name == "hanging" else records
 
 

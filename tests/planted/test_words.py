@@ -1,4 +1,4 @@
-"""What gaps say, and an order that is not asked: other tests of both are asked in several ways, and compare facts alone."""
+"""The texts of gaps and of an order that is not judged; other tests of both compare facts alone."""
 
 from dataclasses import replace
 

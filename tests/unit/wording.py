@@ -1,4 +1,4 @@
-"""What is wrong with a file, as tests ask for it: places and codes. The texts go to a snapshot beside the test.
+"""The mistakes of a file, as tests compare them: places and codes. The texts go to a snapshot beside the test.
 
 So a message can be reworded without a change of any test: `pytest --snapshot-update`, and a look at the difference.
 """

@@ -90,7 +90,7 @@ def test_a_cut_without_anything_wrong_is_found_where_there_is_one(seed):
     ],
 )
 def test_where_the_cut_is(rows, found):
-    """Of four records, with six that have expired in the source, and two in the sink."""
+    """Four records are left; six have expired in the source, and two in the sink."""
     assert cut([*map(ord, "abcd")], [*map(ord, rows)], 4, (6, 2)) == found
 
 

@@ -21,7 +21,7 @@ def table(rows):
 
 
 def asked(source, sink, positions=PROCESSED):
-    """What is not plainly right: ids of records, and of rows place and id."""
+    """Doubtful ids of records, and place and id of doubtful rows."""
     found = small.find(table(source), table(sink), LINES, positions)
     expected = [row["id"] for row in found.expected.to_pylist()]
     observed = {(row["partition"], row["offset"]): row["key"] for row in found.observed.to_pylist()}

@@ -1,4 +1,4 @@
-"""What is wrong with the folders of an audit is told before Spark starts."""
+"""An audit reports mistakes of its folders before Spark starts."""
 
 from pathlib import Path
 

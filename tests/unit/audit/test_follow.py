@@ -424,7 +424,7 @@ def faulty():
 
 
 def test_the_findings():
-    """Of each kind with its count and its place; what was not asked says so."""
+    """Each kind has its count and its place; a check that was not made says so."""
     found = {one.verifier: one for one in report.findings(moment(faulty()))}
 
     assert {name: (one.verdict.name, one.count) for name, one in found.items() if one.asked} == {

@@ -241,7 +241,7 @@ def test_logs_that_are_cut_off(seed, side):
 
 
 def planted(seed, spoil, overdue="3s", late_s=1.5):
-    """What is found of a pipeline that is sound but for one row; it is judged from its first record to its last."""
+    """The findings for a pipeline that is sound but for one row; it is judged from its first record to its last."""
     with played(seed, replace(PLAN, options=Following(overdue=overdue)), late_s=late_s) as pipeline:
         world = pipeline.world
         spoil(pipeline)
@@ -293,7 +293,7 @@ def test_a_row_that_is_there_twice(seed):
 @EXAMPLES
 @given(SEEDS)
 def test_a_row_that_nothing_demands(seed):
-    """Of an identity that there is not, or of one that there is."""
+    """The row's identity may be unknown to the source, or known."""
 
     def phantom(pipeline):
         partition = pipeline.random.randrange(pipeline.partitions)

@@ -1,4 +1,4 @@
-"""What this process reads of a topic, by what a consumer says: where it ends, and what ends it."""
+"""Reading a topic in this process: where it ends, and what ends it."""
 
 from threading import Event
 from types import SimpleNamespace

@@ -27,7 +27,7 @@ def batch(log, first, last, at_ms, control=None):
 
 
 def landed(folder):
-    """Of one producer: a transaction that moved a position, and one that did not."""
+    """One producer's logs: a transaction that moved a position, and one that did not."""
     totals = ("totals", 0)
     batches = [
         batch(OFFSETS, 0, 0, 20),

@@ -163,7 +163,7 @@ def test_paths_begin_at_the_folder_of_the_file(repository):
 
 
 def test_a_whole_path_stays_as_it_is(repository):
-    """Of a job, and of a file that a word names."""
+    """The path of a job, and that of a file in an argument."""
     run = str(repository / "run.sh")
     written("--kind", "command", "--group", "g", "--", "sh", run, *TOPICS)
 

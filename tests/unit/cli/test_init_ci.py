@@ -42,7 +42,7 @@ def called(*words):
 
 
 def said_by(*words):
-    """What it prints where it writes something."""
+    """The output of a command that writes files."""
     done = called(*words)
     assert done.exit_code == 0, done.output
     return keep(done.stdout)

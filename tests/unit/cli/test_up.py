@@ -1,4 +1,4 @@
-"""What `chaos up` tells other programs about itself."""
+"""The facts that `chaos up` gives other programs."""
 
 from pathlib import Path
 from types import SimpleNamespace

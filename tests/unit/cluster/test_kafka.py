@@ -195,7 +195,7 @@ class Described:
 
 
 def test_a_partition_that_lacks_a_leader_or_a_replica_is_unhealthy():
-    """Of our topics; a broker that does not answer is reported first, for it is the cause."""
+    """Only topics of the run count; a broker that does not answer comes first, because it is the cause."""
     admin = Described(
         chaos_a_x=[(1, [1, 4], [1, 4]), (1, [1, 4], [1]), (-1, [1, 4], [1, 4])],
         orders=[(-1, [1, 4], [])],

@@ -31,7 +31,7 @@ def broker(answer):
 
 
 def header(api, version, *, flexible=False):
-    """Of a request: correlation 7, client id ``chaos``; a flexible one ends with its tags."""
+    """The header of a request: correlation 7, client id ``chaos``; a flexible one ends with its tags."""
     return struct.pack(">hhih", api, version, 7, 5) + b"chaos" + b"\x00" * flexible
 
 
@@ -82,7 +82,7 @@ def test_an_election_is_asked_for(topic, unclean, kind):
     ],
 )
 def test_the_error_of_an_election(whole, of_partition, said):
-    """Of the whole request or of the partition, by name and number; an error of a newer broker by its number."""
+    """The error of the request or the partition has name and number; that of a newer broker has its number only."""
     with broker(elections(whole, of_partition)) as (address, _):
         assert protocol.elect_leader(address, "sink", 2, unclean=False).startswith(said)
 

@@ -165,7 +165,7 @@ def test_another_error_of_the_coordinator_is_told(monkeypatch, refused):
 
 
 def test_a_group_begins_at_the_start_of_all_topics_that_are_read(groups):
-    """Of several only one is filled, and a reader of the others must find its position too."""
+    """Only one of several topics is filled, but a reader of the others must find its position, too."""
     several = Topics((Topic("b-7", 1),), "out-7", suffix="7", read=(Topic("a-7", 2), Topic("b-7", 1)))
 
     clients.seed(ENDPOINTS, "g", several)

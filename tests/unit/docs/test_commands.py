@@ -30,7 +30,7 @@ def block(text: str, info: str = "") -> Block:
 
 
 def idle(command):
-    """The same command, that does nothing when it is called."""
+    """The command with an action that does nothing."""
     command.callback = lambda **_: None
     for each in getattr(command, "commands", {}).values():
         idle(each)

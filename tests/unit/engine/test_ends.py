@@ -99,7 +99,7 @@ def test_records_that_are_anywhere_on_their_way_are_always_left(seed):
 
 
 def test_what_is_behind_is_told_in_words():
-    """Of many partitions, the first ones."""
+    """The text names the first of many partitions."""
     assert ends.told({"behind in orders-2": 500, "open in sums-0": 3}) == "behind in orders-2: 500, open in sums-0: 3"
     assert ends.told({f"behind in orders-{number}": 1 for number in range(11)}).endswith("orders-7: 1, and 3 more")
 

@@ -252,7 +252,7 @@ def test_a_declaration_that_brokers_refuse_is_told_with_its_topics(tmp_path):
 
 @pytest.mark.parametrize("phase", ["inject", "recover"])
 def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
-    """Of a hundred 60 are there, and no more will come: that is for the judge to say, and not a standstill."""
+    """Only 60 of a hundred rows will ever come. The judge reports that; it is no standstill."""
     history.record(ProgressSampled(written=100, committed=60, total=100, end=60))
     history.record(ProcessReport(who="loader", event="loaded", content={"records": 100}))
     asked = iter([False, False, True])

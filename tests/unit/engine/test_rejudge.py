@@ -39,7 +39,7 @@ def run(tmp_path, monkeypatch):
 
 
 def refused(run):
-    """What is said."""
+    """The message of the refusal."""
     with pytest.raises(InconclusiveError) as caught:
         rejudge(run, lambda _line: None)
     return str(caught.value)

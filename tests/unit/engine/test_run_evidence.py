@@ -1,4 +1,4 @@
-"""What is landed of a run that is over, and what of it is asked of its programs."""
+"""The evidence of a finished run, and the part that its programs report."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def said_by(folder, pipeline, **declared):
 
 
 def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(tmp_path):
-    """Of a pipeline in the sink, of a loader that is under test in the source."""
+    """A pipeline's reports are judged in the sink, those of a loader under test in the source."""
     command = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["a"], "group": "g"}
     a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
     without_group = SimpleNamespace(consumer_group=lambda _topics: "")

@@ -1,4 +1,4 @@
-"""What pytest sees of a run, how an open one ends, and the end of a session that has not started anything."""
+"""A run as pytest sees it, the end of an open run, and of a session that started nothing."""
 
 import json
 from contextlib import contextmanager

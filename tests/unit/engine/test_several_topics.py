@@ -37,7 +37,7 @@ def people(seed):
 
 
 def run_plan(folder: Path, rows: dict[str, Any] | None = None, **pipeline: object) -> RunPlan:
-    """Of a join of orders (two partitions) and customers (three)."""
+    """The plan of a join of orders (two partitions) and customers (three)."""
     declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["customers", "orders"], "sink": {"topic": "kept"}}
     also = {"into": "customers", "rate": "5/s", **({"rows": rows} if rows else {"records": 30})}
     one = Scenario.model_validate(

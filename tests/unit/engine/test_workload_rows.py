@@ -32,7 +32,7 @@ def breaks(seed):
 
 
 def run_plan(folder: Path, **workload: object) -> RunPlan:
-    """Of the loader alone, whose module is in the folder."""
+    """The plan of a run with the loader alone, whose module is in the folder."""
     (folder / "shop.py").write_text(MODULE, encoding="utf-8")
     scenario = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": workload})
     scenario = scenario.below(folder)

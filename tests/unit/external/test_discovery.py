@@ -1,4 +1,4 @@
-"""What needs no real cluster of a system that is already there: its checks, its hosts file, and how clients log in."""
+"""An existing system without a real cluster: its checks, its hosts file, and the login of clients."""
 
 from pathlib import Path
 

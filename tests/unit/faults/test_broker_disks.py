@@ -71,7 +71,7 @@ def proof_of(monkeypatch, target, lost):
     ],
 )
 def test_what_was_meant_must_be_lost(monkeypatch, target, lost, effective):
-    """Of a partition that is named, of the state that a coordinator keeps, or of the run's own topics."""
+    """Records must be lost of the named partition, of a coordinator's state, or of the run's topics."""
     proof = proof_of(monkeypatch, target, lost)
 
     assert proof.effective is effective

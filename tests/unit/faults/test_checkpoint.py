@@ -129,7 +129,7 @@ def test_a_deleted_commit_makes_its_batch_the_last_that_is_planned(checkpoint, p
 
 
 def test_a_state_that_is_lost_leaves_what_is_planned_and_done(checkpoint, aimed):
-    """Of a query without a state nothing is lost, so the fault has no effect."""
+    """A query without a state loses nothing, so the fault has no effect."""
     nothing = aimed(what="state_lost")
     nothing.inject()
     for name in ("1.delta", ".1.delta.crc", "2.delta"):

@@ -1,4 +1,4 @@
-"""What proves that a link is delayed: a ping over it, and the same ping past it."""
+"""The proof that a link is delayed: a ping over it, and the same ping past it."""
 
 import pytest
 

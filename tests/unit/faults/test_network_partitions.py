@@ -104,7 +104,7 @@ def test_a_bridge_sees_both_halves():
 
 
 def test_halves_are_drawn_and_hold_every_broker():
-    """Of an odd number the second half gets one more; another seed draws other halves."""
+    """The second half of an odd number gets one more; another seed draws other halves."""
     drawn = {network_partitions.halves([1, 2, 4], Random(seed))[0][0] for seed in range(20)}
 
     assert drawn == {1, 2, 4}

@@ -23,7 +23,7 @@ WHEN = {"request": "EndTxn"}
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    """What does not come at once does not come at all."""
+    """Waits end at once, so that a late event never comes."""
     monkeypatch.setattr(requests, "_WITHIN_S", 0.05)
     monkeypatch.setattr(requests, "_ANSWERED_WITHIN_S", 0.05)
     monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 0.2)

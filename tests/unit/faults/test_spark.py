@@ -41,7 +41,7 @@ time.sleep(600)
 
 @dataclass
 class FakeApp:
-    """What the driver knows of its executors."""
+    """A driver's knowledge of its executors."""
 
     id: str = "app-1"
     tasks: list = field(default_factory=list)
@@ -273,7 +273,7 @@ def test_a_worker_target_means_workers(target, worker_ids):
 
 
 def test_any_worker_is_drawn_by_the_seed():
-    """The same seed, the same worker; another one comes in time."""
+    """A seed always draws the same worker, and some other seed draws another."""
     target, all_of_them = worker_target("worker(any)"), [1, 2, 3]
     drawn = [spark_daemons._worker_ids(target, all_of_them, all_of_them, Random(seed)) for seed in range(20)]
 

@@ -74,7 +74,7 @@ def coordinators(seen, declared=(), text="transaction_coordinator"):
 
 
 def test_without_declared_ids_the_one_that_was_on_the_wire_counts():
-    """Of the links of what is under test; what is declared comes first."""
+    """The id comes from the links under test, unless ids are declared."""
     seen = {"loader->broker-1": "orders-1", "app->broker-2": "orders-2"}
 
     assert coordinators(seen) == ([2], 2)

@@ -89,7 +89,7 @@ class UsedLink:
 
 
 def links(brokers=2):
-    """Of two clients to each broker, and of each broker to each."""
+    """The links of two clients to each broker, and of each broker to each."""
     ids = range(1, brokers + 1)
     sources = ("app", "loader", *(f"broker-{broker}" for broker in ids))
     return tuple(FakeLink(source, broker) for source in sources for broker in ids)

@@ -32,7 +32,7 @@ def test_a_batch_is_seen_by_its_rows_unless_something_else_is_declared() -> None
 
 
 def test_the_plan_says_it_in_words() -> None:
-    """What is there at that moment."""
+    """The text says what is there at that moment."""
     lines = describe(plan(read(DECLARED).scenarios[0], 7))
 
     keep("\n".join(lines))

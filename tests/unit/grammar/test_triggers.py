@@ -56,7 +56,7 @@ def test_every_fault_of_a_request_is_read_into_a_value_of_its_own() -> None:
 
 
 def test_they_are_described_in_words() -> None:
-    """What is on the wire, of whom, and what becomes of it."""
+    """The text says what is on the wire, from whom, and what becomes of it."""
     assert describe(plan(read(DECLARED).scenarios[0], 7)) == [
         "while Produce 1 is on the wire: lose_request Produce 1, connection kept",
         f"while {ANSWER} is on the wire: lose_response {ANSWER}, connection closed",

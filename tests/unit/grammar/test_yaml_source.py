@@ -20,7 +20,7 @@ FULL = HEAD + (
 
 
 def answer(text: str) -> list[str]:
-    """What is said of a text; nothing if it is right."""
+    """The message for a text; empty if it is right."""
     try:
         loaded(text)
     except ScenarioError as error:

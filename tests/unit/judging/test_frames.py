@@ -1,4 +1,4 @@
-"""What the windows of queries may not be: a frame up to UNBOUNDED FOLLOWING is made anew for each row, in n² steps."""
+"""No query may use a frame up to UNBOUNDED FOLLOWING: Spark builds it anew for each row, in n² steps."""
 
 import ast
 from pathlib import Path

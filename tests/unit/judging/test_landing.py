@@ -66,7 +66,7 @@ def test_a_topic_of_a_run_is_read_up_to_its_fixed_ends(spark, isolation, ends):
     ("how", "asked"), [({}, "false"), ({"exact": True}, "false"), ({"exact": True, "headers": True}, "true")]
 )
 def test_headers_are_read_where_they_are_compared(how, asked):
-    """Of rows of one's own; they are a part of the value then."""
+    """A user's rows have headers, which are a part of the value."""
     topic = landing.topic_of_run("host:1", "topic", "read_committed", None, **how)
     reader = SimpleNamespace(read=Reader())
 
@@ -137,7 +137,7 @@ def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
 
 @pytest.mark.parametrize(("ends", "asked"), [(ENDS, [[0]]), ({1: ENDS[1]}, [])])
 def test_brokers_are_asked_of_partitions_that_were_not_read_to_their_ends(monkeypatch, ends, asked):
-    """Of none where nothing is open."""
+    """No broker is asked if nothing is open."""
     of = []
     monkeypatch.setattr(protocol, "open_transactions", lambda *place: of.append(place[2]) or ["row"])
     monkeypatch.setattr(landing.arrow, "made", lambda _spark, rows, _columns: rows)
@@ -148,7 +148,7 @@ def test_brokers_are_asked_of_partitions_that_were_not_read_to_their_ends(monkey
 
 @pytest.fixture
 def undone(monkeypatch):
-    """What `land_together` removes and cancels."""
+    """The folders and jobs that `land_together` removes and cancels."""
     done = []
     monkeypatch.setattr(landing, "_remove", lambda _spark, places: done.extend(places))
     monkeypatch.setattr(landing, "_cancel", lambda _spark: done.append("cancelled"))

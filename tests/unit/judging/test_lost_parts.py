@@ -1,4 +1,4 @@
-"""What a run has landed of transactions is judged as a whole, or not at all."""
+"""The landed transactions of a run are judged as a whole, or not at all."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""What a control predicts: a number, a range, or some; and what else its verifier may find."""
+"""The prediction of a control: a number, a range, or some; and further findings of its verifier."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ COUNTS: TypeAdapter[dict[str, int | str]] = TypeAdapter(Counts)
 
 
 def verdict(predicted, **found):
-    """Of a run whose only control finds this."""
+    """The verdict of a run whose only control finds this."""
     all_ = findings()
     said = Verdict.INVALID if any(found.values()) else Verdict.VALID
     all_[2] = Finding("duplicates", "sink", said, sum(found.values()), 100, found)

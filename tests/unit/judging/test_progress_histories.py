@@ -35,7 +35,7 @@ class Run:
         self.events.append(Event(len(self.events), int(1000 * self.now_s), self.now_s, value))
 
     def sample(self, after_s=0.0):
-        """What a sampler writes: all that is loaded at once, and transaction markers at the end of the output."""
+        """The samples of a run: all that is loaded at once, and transaction markers at the end of the output."""
         end = self.committed + self.rng.randrange(3)
         self.say(ProgressSampled(written=self.total, committed=self.committed, total=self.total, end=end), after_s)
 

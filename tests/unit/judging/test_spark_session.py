@@ -38,7 +38,7 @@ def start(stop=lambda: None, answers=lambda _name: "chaos", accumulators=lambda:
 
 
 def fails():
-    """What any call does on a connection that was cut."""
+    """Fail like any call on a connection that was cut."""
     raise Py4JNetworkError("Answer from Java side is empty")
 
 
@@ -140,7 +140,7 @@ def test_what_a_session_has_started_ends_with_it(starts):
 
 
 def gone(_name="spark.app.name"):
-    """What a JVM that was killed answers."""
+    """Fail like a call to a killed JVM."""
     raise ConnectionRefusedError("Connection refused")
 
 

@@ -1,4 +1,4 @@
-"""What programs print of their clients: which lines count, what they mean, and which are refused."""
+"""The reports of programs about their clients: which lines count, what they mean, and which are refused."""
 
 import json
 
@@ -61,7 +61,7 @@ def test_a_transaction_without_keys_has_a_row_too(write):
 
 
 def test_the_same_name_in_two_instances_is_two_transactions(write):
-    """Of a second instance, of a process that was started again, and of two clients of one process."""
+    """A name may come from a second instance, a restarted process, or two clients of one process."""
     first = write(
         {"begin": 1, "ids": ["a"]},
         AGAIN,

@@ -1,4 +1,4 @@
-"""What became of a fault is told by the last event of each kind."""
+"""The last event of each kind says what became of a fault."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ NOW_MS = 1_795_000_000_000
 
 
 def batch(first, values, compression=0):
-    """Of producer 7, epoch 3, in a transaction."""
+    """A batch of producer 7, epoch 3, in a transaction."""
     builder = DefaultRecordBatchBuilder(2, compression, True, 7, 3, 0, 1 << 20)  # noqa: FBT003 - it is transactional
     for number, value in enumerate(values):
         builder.append(number, NOW_MS + number, b"key", value, [])
@@ -78,7 +78,7 @@ def test_all_partitions_of_a_topic_that_a_transaction_wrote_to_are_read():
 
 
 def test_what_proxies_have_seen_of_a_group():
-    """Of this group only, of topics that are there, in milliseconds."""
+    """Only this group and existing topics count, in milliseconds."""
     seen = {"group": "a", "topic": "orders", "topic_id": "", "partition": 1, "position": 7, "generation": 2, "client_id": "c"}
     times = {"asked_ns": 5_900_000, "answered_ns": 8_100_000}
     by_id = {"topic": "", "topic_id": f"{9:032x}"}

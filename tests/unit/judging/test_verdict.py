@@ -60,7 +60,7 @@ def findings(**verdicts):
 
 
 def judged(lines=GOOD, found=None, **changes):
-    """What a run with this history and these findings comes to."""
+    """The judgement of a run with this history and these findings."""
     scenario = Scenario.model_validate(SCENARIO | changes)
     return decide(scenario, plan(scenario, 7), events(*lines), findings() if found is None else found)
 
@@ -208,7 +208,7 @@ LATE = nemesis("fail", "trigger", error="InconclusiveError: too late")
 
 
 def missed(**value):
-    """What passed instead of the frame."""
+    """The requests that passed instead of the frame."""
     links = {"request": "EndTxn", "links": ["app->broker-1"]}
     return nemesis("info", "missed", **links, **{"sent": 0, "unparsed": 0, **value})
 

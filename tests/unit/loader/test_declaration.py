@@ -1,4 +1,4 @@
-"""What the loader's process is told, in a file, and what it makes of it."""
+"""The file of orders for the loader's process, and how the process reads it."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ TOPICS = Topics((Topic("source", 3),), "sink")
 
 
 def told(loader: FillSource, folder: Path) -> dict:
-    """What the process reads."""
+    """The orders that the process reads."""
     *program, file = loader.command(ENDPOINTS, TOPICS, folder).argv
     assert program == [sys.executable, "-m", "chaos.loader.process"]
     found: dict = json.loads(Path(file).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What a row is, where it goes, and what is said of something that is none."""
+"""The form of a row, its partition, and the message for something that is no row."""
 
 from itertools import count
 from pathlib import Path

@@ -98,7 +98,7 @@ def made(folder: Path, function: str, seed: int = 1, records: int | None = None)
 
 
 def test_a_function_is_given_the_seed(tmp_path: Path) -> None:
-    """The same seed gives the same rows, another one others; one that does not end is cut off."""
+    """A seed repeats its rows, another seed gives others; a function that does not end is cut off."""
     found = []
     for seed in (1, 1, 2):
         assert made(tmp_path, "stock:orders", seed, records=50).returncode == 0

@@ -81,7 +81,7 @@ def load(broker: Broker, records: int = 5) -> tuple[TransactionalLoader, list[st
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
-    """What was told of which transaction; each has begun before, with its ids."""
+    """The reported outcome of each transaction; each has begun before, with its ids."""
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     begun = [line["begin"] for line in lines if "begin" in line]
     assert begun == [line["transaction"] for line in lines if "told" in line]

@@ -1,4 +1,4 @@
-"""What the programs share as clients of Kafka: options come in the environment, and a call that hangs is given up."""
+"""The common part of the programs' Kafka clients: options come in the environment, and a call that hangs is given up."""
 
 from pathlib import Path
 from threading import Event

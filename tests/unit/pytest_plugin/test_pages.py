@@ -25,13 +25,13 @@ def run(tmp_path):
 
 
 def config_with(page):
-    """What the plugin asks of pytest's."""
+    """A configuration with the options that the plugin reads."""
     options = {"--chaos-html": page, "--alluredir": None}
     return SimpleNamespace(getoption=lambda name, default=None: options.get(name, default))
 
 
 def session_of(*reports):
-    """What the plugin asks of a session."""
+    """A session with the attributes that the plugin reads."""
     return SimpleNamespace(reports=list(reports), logs=lambda _folder: [])
 
 

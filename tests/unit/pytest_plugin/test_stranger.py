@@ -85,7 +85,7 @@ def run(folder, *arguments, ini=""):
 
 
 def said(answer):
-    """What a run printed, without what differs each time: from a minute on, pytest gives its time twice."""
+    """The output of a run, without the parts that vary: from a minute on, pytest gives its time twice."""
     return re.sub(r"\d+\.\d+s( \(\d+:\d\d:\d\d\))?|=+|plugins: .*", "", answer.stdout), answer.stderr
 
 

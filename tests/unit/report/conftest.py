@@ -58,7 +58,7 @@ class Fabricated:
         return replace(example, **changes)
 
     def finding(self, verifier: str, verdict: Verdict = Verdict.VALID, **changes: Any) -> Finding:
-        """What a verifier says of the sink."""
+        """A verifier's finding about the sink."""
         return replace(Finding(verifier, "sink", verdict, count=0, checked=30_000), **changes)
 
     def duplicates(self, **changes: Any) -> Finding:
@@ -90,7 +90,7 @@ class Fabricated:
         return report.model_copy(update=changes)
 
     def valid(self, **changes: Any) -> Report:
-        """The same run, and nothing is wrong."""
+        """The fabricated run without anything wrong."""
         findings = (self.finding("duplicates"), self.finding("gaps"))
         return self.report(**{"verdict": Verdict.VALID, "findings": findings, **changes})
 

@@ -205,7 +205,7 @@ def test_a_fault_is_told_under_inject_and_its_late_heal_under_heal(run: Fabricat
 
 
 def test_a_fault_carries_what_is_needed_to_repeat_it(run: Fabricated) -> None:
-    """What it hit, when, by which draw, and what proves it."""
+    """The report has its target, its time, its draw and its proof."""
     parameters = named(steps(run.valid(), run.events()), "inject", "kill_broker-1").parameters
 
     assert parameters == {

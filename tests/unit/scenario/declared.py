@@ -37,7 +37,7 @@ def loaded(text: str, path: Path = Path("scenarios.yaml"), runtime: str = "") ->
 
 
 def head(pipeline: str) -> str:
-    """The same with another pipeline; one ``{kind: …}`` that says nothing of topics gets them at its end."""
+    """The head of a file with another pipeline; a ``{kind: …}`` without topics gets them at its end."""
     lacks = pipeline.startswith(("{kind: command", "{kind: spark_submit")) and "reads:" not in pipeline
     return HEAD.replace(SQUARE, f"{pipeline.removesuffix('}')}, {OF_TOPICS}}}" if lacks else pipeline)
 
@@ -55,10 +55,10 @@ def errors_of(text: str) -> list[tuple[str, str]]:
 
 
 def errors_in(*lines: str) -> list[tuple[str, str]]:
-    """The same for one right scenario with these lines added from line 6 on."""
+    """The errors of one right scenario with these lines added from line 6 on."""
     return errors_of(HEAD + "".join(f"    {line}\n" for line in lines))
 
 
 def errors_in_fault(fault: str) -> list[tuple[str, str]]:
-    """The same for one fault: line 6, from column 14 on."""
+    """The errors of one fault, which is in line 6, from column 14 on."""
     return errors_in(f"faults: [{fault}]")

@@ -1,4 +1,4 @@
-"""What may be broken at once while a scenario is expected to stay valid."""
+"""The faults that may overlap while a scenario is expected to stay valid."""
 
 import pytest
 

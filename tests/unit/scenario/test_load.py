@@ -453,7 +453,7 @@ def test_a_job_without_positions_needs_no_checkpoint() -> None:
     ("delivery", "is_asked"), [("exactly_once", True), ("at_least_once", True), ("at_most_once", False), (None, True)]
 )
 def test_a_program_that_promises_at_most_once_may_commit_first(delivery: str | None, is_asked: bool) -> None:  # noqa: FBT001
-    """Of others it is asked whether the rows are there before their position."""
+    """Other programs must write rows before their position."""
     said = f", delivery: {delivery}" if delivery else ""
 
     (scenario,) = loaded(head(f"{{kind: command, run: [a], group: b{said}}}")).scenarios

@@ -261,7 +261,7 @@ def test_the_tree_itself_knows_the_place_of_what_was_put_in() -> None:
     ],
 )
 def test_a_mistake_in_a_matrix_is_shown_where_it_is(lines: list[str], error: tuple[str, str]) -> None:
-    """What is wrong, and what could have been written."""
+    """The error says what is wrong, and what would be right."""
     assert errors_of(crossed(*lines)) == [error]
 
 
@@ -279,7 +279,7 @@ def test_a_name_with_a_hole_that_is_not_an_axis() -> None:
     ],
 )
 def test_a_matrix_without_a_name(name: str, error: tuple[str, str]) -> None:
-    """The same as without a matrix."""
+    """It is refused like a scenario without a name."""
     text = crossed("matrix: {n: [1, 2]}").replace("  - name: a\n    title: A\n", f"  -{name[3:]}")
 
     assert errors_of(text) == [error]

@@ -49,7 +49,7 @@ def placed(file: ScenarioFile, parts: Mapping[str, Expression]) -> dict[str, lis
 
 
 def misplaced(file: ScenarioFile, parts: Mapping[str, Expression]) -> dict[str, list[str]]:
-    """The same for scenarios that are not in exactly one part; soaks must be in none."""
+    """The scenarios that are not in exactly one part; soaks must be in none."""
     soaks = {scenario.name for scenario in file.scenarios if "soak" in scenario.tags}
     return {name: found for name, found in placed(file, parts).items() if len(found) != (name not in soaks)}
 

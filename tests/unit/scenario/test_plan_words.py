@@ -15,7 +15,7 @@ APP = {
 
 
 def line(fault):
-    """What is printed of one fault."""
+    """The line of one fault."""
     scenario = Scenario.model_validate({"name": "one", "title": "One", "pipeline": APP, "faults": [fault]})
     (told,) = describe(plan(scenario, 7))
     return told
@@ -46,7 +46,7 @@ def line(fault):
     ],
 )
 def test_a_key_is_told(fault, words):
-    """What becomes of the frame, where it passes, and what a pause must outlast."""
+    """The plan says what becomes of the frame, where it passes, and what a pause must outlast."""
     told = line(fault)
 
     assert words in told

@@ -37,7 +37,7 @@ def test_a_title_fits_into_one_line_of_a_terminal(path: Path) -> None:
 
 
 def test_the_scenarios_of_the_documentation_load(tmp_path: Path) -> None:
-    """What a new user copies first has no mistake, where the job that it names is there."""
+    """The first file that a new user copies has no mistake, if the job that it names exists."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "orders.py").touch()
     page = PATH.with_name("docs") / "install.md"

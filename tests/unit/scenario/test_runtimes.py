@@ -1,4 +1,4 @@
-"""What a runtime cannot do is refused when the file is read: with its place, the reason, and what can be done instead."""
+"""A fault that a runtime lacks is refused when the file is read, with its place, the reason and an alternative."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ FAULT = "    faults: [{kind: delay_link, link: '*->*', latency: 4ms, when: {afte
 
 
 def underlined(text: str) -> list[str]:
-    """What an editor would complain of."""
+    """The errors that an editor would underline."""
     schema = json_schema()
     return sorted(problems(YAML(typ="safe").load(text), schema, schema))
 

@@ -79,7 +79,7 @@ def test_what_a_run_wrote_down_has_them_too() -> None:
 
 
 def test_a_record_need_not_keep_its_partition() -> None:
-    """The same number is a partition of each of the topics."""
+    """Each of the topics has a partition with this number."""
     assert not scenario().keeps_partitions
     assert scenario(FILE[: FILE.index("      also:")]).keeps_partitions
 

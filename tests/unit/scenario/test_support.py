@@ -1,4 +1,4 @@
-"""What cannot be done to a system that is already there is refused when the file is read, with its place and the reason."""
+"""A fault that an existing system does not allow is refused when the file is read, with its place and the reason."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def found(scenario: Scenario, *lines: str) -> list[str]:
 
 
 def of_fault(fault: str, *lines: str, pipeline: str = SQUARE) -> list[str]:
-    """The same for a scenario with one fault."""
+    """The refusals of a scenario with one fault."""
     return found(loaded(f"{head(pipeline)}    faults: [{{{fault}}}]\n").scenarios[0], *lines)
 
 
@@ -184,7 +184,7 @@ def test_only_what_was_selected_is_refused_with_its_place(tmp_path: Path) -> Non
 
 
 def test_the_examples_can_be_run_on_the_example() -> None:
-    """What is shown to users is not refused."""
+    """The examples for users are not refused."""
     folder = ROOT / "examples" / "external"
     file = load(folder / "scenarios.yaml")
 

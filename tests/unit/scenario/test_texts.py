@@ -1,4 +1,4 @@
-"""What a text is follows from its type, however deep it is in a declaration."""
+"""The type of a text decides its meaning, however deep it is in a declaration."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -57,7 +57,7 @@ def test_what_is_not_there_stays_so(tmp_path: Path) -> None:
 
 
 def test_no_topic_is_called_as_a_placeholder_of_a_pipeline() -> None:
-    """Of whatever kind."""
+    """This holds for every kind of pipeline."""
     assert {name for kind in KINDS.values() for name in kind.PLACEHOLDERS} == RESERVED
 
 

@@ -18,7 +18,7 @@ _TYPES = {
 
 
 def problems(value: Any, schema: Schema, root: Schema, path: str = "$") -> Iterator[str]:
-    """What a validator of an editor would underline, one ``path: keyword`` each."""
+    """The errors that an editor's validator would underline, one ``path: keyword`` each."""
     kind = schema.get("type")
     if kind and not isinstance(value, _TYPES[kind]):  # the other keywords are asked of this type only
         yield f"{path}: type"

@@ -1,4 +1,4 @@
-"""What is said of a record: its facts stay facts, and only here they are put into words."""
+"""Descriptions of records: facts stay facts until this module puts them into words."""
 
 from dataclasses import replace
 

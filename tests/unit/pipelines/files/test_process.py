@@ -1,4 +1,4 @@
-"""What a node makes of URLs: attempts, pauses, and files that are refused."""
+"""How a node handles URLs: attempts, pauses, and files that are refused."""
 
 import json
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ from tests.unit.pipelines.spark_square.test_sink import batch
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """What its clients talk to."""
+    """The broker of the sink's clients."""
     broker = Broker()
     monkeypatch.setattr(commit_first, "Producer", broker.producer)
     monkeypatch.setattr(sink, "Consumer", broker.consumer)
@@ -21,7 +21,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def written(*batches: pa.RecordBatch) -> list[dict[str, object]]:
-    """What a task of the sink answers."""
+    """The result of a task of the sink."""
     write = CommitFirst(Sink("broker:9092", "app", "sink")).writer()
     return [row for answer in write(iter(batches)) for row in answer.to_pylist()]
 
@@ -74,7 +74,7 @@ def test_a_commit_that_fails_ends_the_task_before_its_first_row(broker: Broker) 
 
 
 def test_a_coordinator_that_is_just_elected_is_asked_again(broker: Broker) -> None:
-    """The same position, so nothing changes if the first request was carried out."""
+    """The request is repeated with the same position, so nothing changes if the first one was carried out."""
     broker.commits_answered = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR]
 
     (answer,) = written(batch(0))

@@ -11,7 +11,7 @@ from tests.unit.pipelines.kafka import Broker
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """What the sink's clients talk to."""
+    """The broker of the sink's clients."""
     broker = Broker()
     monkeypatch.setattr(sink, "Producer", broker.producer)
     monkeypatch.setattr(sink, "Consumer", broker.consumer)
@@ -32,7 +32,7 @@ def batch(*offsets: int, partition: int = 1) -> pa.RecordBatch:
 
 
 def written(*batches: pa.RecordBatch, plan: Plan = Plan(source_id="id-1")) -> list[dict[str, Any]]:  # noqa: B008 - frozen
-    """What a task of the sink answers."""
+    """The result of a task of the sink."""
     write = Sink("broker:9092", "app", "sink").writer(plan)
     return [row for answer in write(iter(batches)) for row in answer.to_pylist()]
 

@@ -220,7 +220,7 @@ def test_a_failure_by_chance_is_written_first_and_then_aborted(broker):
 
 
 def stated(capsys):
-    """What was stated of transactions, each line once."""
+    """The reports about transactions, each line once."""
     return [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "event" not in line]
 
 

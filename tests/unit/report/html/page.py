@@ -7,7 +7,7 @@ _WITHOUT_END = {"meta", "br", "input", "img", "link", "line", "rect", "path", "c
 
 
 class Page(HTMLParser):
-    """What a browser makes of a page.
+    """A page as a browser parses it.
 
     Attributes:
         texts: id of a section -> its text, with one space for white space of any kind; "" is what is before the first.

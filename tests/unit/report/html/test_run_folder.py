@@ -95,7 +95,7 @@ def test_a_run_that_was_killed_and_is_damaged_too(run: Fabricated, name: str) ->
 
 
 def test_another_version_is_not_interpreted(run: Fabricated) -> None:
-    """The same words may mean something else in it; its scenario is shown as text."""
+    """Its words may have another meaning, so its scenario is shown as text."""
     folder = leave(run, run.report())
     of_format(folder, 3)
     read = read_run(folder)

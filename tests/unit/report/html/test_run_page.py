@@ -1,4 +1,4 @@
-"""What must be on the page of a run, whatever came of it."""
+"""The required content of a run's page, whatever its verdict."""
 
 import json
 import re

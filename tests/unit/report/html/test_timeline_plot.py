@@ -1,4 +1,4 @@
-"""What the timeline of a page draws, as the document that BokehJS is given says it."""
+"""The drawing of a page's timeline, read from the document for BokehJS."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is decided about Docker without asking it: free networks, usable daemons, shared folders."""
+"""Decisions about Docker that need no daemon: free networks, usable daemons, shared folders."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -38,7 +38,7 @@ def supervised(script: str, restarts: int = 0, says_started: str = "no") -> subp
 
 
 def said(output: str) -> list[dict[str, object]]:
-    """What was reported, without pids."""
+    """The reports, without pids."""
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return [{key: value for key, value in line.items() if key not in ("pid", "pids")} for line in lines]
 

@@ -1,4 +1,4 @@
-"""What every kind of rows says of itself: how its rows become the file of a run, or what sends them."""
+"""The contract of every kind of rows: how its rows become the file of a run, or what sends them."""
 
 from pathlib import Path
 from typing import Annotated

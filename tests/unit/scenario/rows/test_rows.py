@@ -16,13 +16,13 @@ SQL = "workload: {records: 10, rows: {sql: SELECT 1}}"
 
 
 def workload(rows: str, folder: Path, more: str = "") -> Workload:
-    """Of a file in this folder."""
+    """A workload from a file in this folder."""
     text = f"version: 2\nscenarios:\n  - {{name: a, title: A, pipeline: {STOCK}, workload: {{{more}rows: {rows}}}}}\n"
     return loaded(text, folder / "scenarios.yaml").scenarios[0].workload
 
 
 def test_paths_begin_at_the_folder_of_the_file(tmp_path: Path) -> None:
-    """Of a file, and of the module of a function, which may be in a folder of its own."""
+    """The paths of a file, and of a function's module, which may be in its own folder."""
     (tmp_path / "orders.jsonl").write_text('{"value": "a"}\n' * 7, encoding="utf-8")
 
     assert workload("{file: orders.jsonl}", tmp_path).rows.file == str(tmp_path / "orders.jsonl")
@@ -155,7 +155,7 @@ def test_what_cannot_be_asked_of_rows_that_are_not_known_beforehand() -> None:
 
 
 def test_a_loader_of_ones_own_may_use_transactions() -> None:
-    """Of ours it is known whether it does, so a trigger that would never come is refused."""
+    """The built-in loader declares its transactions, so a trigger that would never come is refused."""
     head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: none\n"
     fault = "    faults: [{kind: kill_broker, target: receiver, when: {request: EndTxn, nth: 3}}]\n"
     ours, own = ("{records: 10}", "{records: 10, rows: {command: [a]}}")
