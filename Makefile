@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
 TEST_PARTS := install lint types imports unit docs planted parts go integration
 
-unexport PYTHONDONTWRITEBYTECODE  # which some images set: hundreds of processes import the same modules
+unexport PYTHONDONTWRITEBYTECODE  # some images set it, and hundreds of processes import the same modules
 
 .DEFAULT_GOAL := help
 .PHONY: help chaos chaos-all chaos-containers image check test list-test install parts lint types imports unit unit-nightly docs planted planted-nightly integration integration-nightly go fuzz mutants reference report changelog supported lock clean
@@ -28,7 +28,7 @@ chaos-containers: install parts image  ## the smoke scenarios in containers, and
 image:  ## build the image of all containers: on a public image, or with debootstrap if no registry can be reached
 	@containers/make-image
 
-check: lint types imports unit  ## the quick answer, in minutes: what needs no Kafka, no Spark and none of their parts
+check: lint types imports unit  ## the quick answer, in minutes: all checks without Kafka, Spark and their parts
 
 test: $(TEST_PARTS)  ## everything that checks this project itself
 
@@ -63,11 +63,11 @@ imports: install  ## which package may import which (ARCHITECTURE.md)
 unit: install  ## the unit tests: they start no Kafka and no Spark
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "not nightly" tests/unit
 
-unit-nightly: install  ## the unit tests that the gate leaves to the night: the other bad inputs, each through the installed command
+unit-nightly: install  ## the slow unit tests: further bad inputs, each through the installed command
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m nightly tests/unit
 
 DOCS := .venv-docs
-docs: $(DOCS)/.installed  ## make the site of all pages, site/index.html; a link that leads nowhere is an error
+docs: $(DOCS)/.installed  ## build the site of all pages, site/index.html; a dead link is an error
 	@rm -rf site
 	$(DOCS)/bin/sphinx-build -q -E -n -W --keep-going -b html -c docs -d $(DOCS)/doctrees . site
 
@@ -76,11 +76,11 @@ $(DOCS)/.installed: requirements/docs.lock
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
 	@touch $@
 
-planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
+planted: install  ## every verifier must find the planted anomalies (Spark, no Kafka)
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "$(PLANTED)" --durations 20 --durations-min 5 tests/planted
 
 PLANTED ?= not nightly
-planted-nightly: install  ## all of them: pairs and other sizes too, and a hundred logs for each test that makes some by chance
+planted-nightly: install  ## all planted tests: pairs and other sizes, and a hundred random logs for each random test
 	PLANTED_EXAMPLES=100 $(MAKE) --no-print-directory planted PLANTED="nightly or not nightly"
 
 SYSTEMS ?= 1
@@ -88,13 +88,13 @@ WORKERS := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
 integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=2: two systems at a time)
 	$(BIN)/pytest $(WORKERS) -m "integration and not containers and not nightly" --durations 20 --durations-min 10 tests/integration
 
-integration-nightly: install parts  ## the integration tests that the gate leaves to the night: whole runs, and what has its like in the gate
+integration-nightly: install parts  ## the slow integration tests: whole runs, and tests that resemble one of `make integration`
 	$(BIN)/pytest -m "integration and nightly" tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
 
-fuzz: install  ## its fuzz tests, a minute each: any bytes may come to the toxic of Kafka's protocol
+fuzz: install  ## the Go fuzz tests, a minute each: arbitrary bytes reach the toxic of Kafka's protocol
 	$(BIN)/chaos parts --go-fuzz 60
 
 reference: install  ## make docs/reference.md from the classes of the grammar, of faults and of verifiers
@@ -107,8 +107,8 @@ mutants: install  ## change the verifiers in every small way and see a planted t
 	$(BIN)/python tests/mutants.py --reach --shard 0/2 & $(BIN)/python tests/mutants.py --reach --shard 1/2; wait
 	$(BIN)/python tests/mutants.py --budget $(BUDGET) --shard 0/2 & $(BIN)/python tests/mutants.py --budget $(BUDGET) --shard 1/2; wait
 
-report:  ## render the last Allure results, or RESULTS=allure-results-containers, with the history of those before (needs Node.js)
-	@rm -rf allure-report  # Allure adds its files to those that are there, and overwrites none
+report:  ## render the last Allure results, or RESULTS=allure-results-containers, with their history (needs Node.js)
+	@rm -rf allure-report  # Allure adds files and overwrites none
 	npx --yes allure@3.18.0 generate --config allurerc.json $(RESULTS) --output allure-report
 
 supported:  ## install the wheel beside other versions, and run one scenario (PYTHON=python3.12 PYSPARK=4.0 PYTEST=8)
@@ -126,5 +126,5 @@ lock: install  ## resolve requirements/*.lock again
 	$(BIN)/$(UV_LOCK) --group dev pyproject.toml -o requirements/requirements.lock
 	$(BIN)/$(UV_LOCK) requirements/mutants.in -o requirements/mutants.lock
 
-clean:  ## remove what runs left in this folder (the cache of parts is kept)
+clean:  ## remove the files of runs from this folder, but not the cache of parts
 	rm -rf runs mutants site allure-results allure-results-containers allure-report allure-history.jsonl .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
-"""Scenarios are collected here also where the package is not installed: in a clone that has the dependencies alone.
+"""Load the plugin `chaos` in a clone that has the dependencies, but not the package.
 
-Where it is installed, pytest has loaded the plugin `chaos` before it reads this file, and nothing is done.
+If the package is installed, pytest has loaded the plugin before it reads this file, and nothing happens.
 """
 
 import os
@@ -11,7 +11,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Load the plugin, unless that was done, or was forbidden (``-p no:chaos``).
+    """Load the plugin, unless it is loaded already, or forbidden (``-p no:chaos``).
 
     Raises:
         UsageError: it cannot be imported; the message says what is missing, and what to do.
@@ -20,9 +20,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         return
     root = str(Path(__file__).parent)
     sys.path.append(root)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), root)))  # of what a run starts
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), root)))  # for the processes of a run
     try:
-        from chaos.pytest_plugin import plugin  # noqa: PLC0415 - what is missing is told in one line
+        from chaos.pytest_plugin import plugin  # noqa: PLC0415 - a missing package becomes one line
     except ImportError as error:
         raise pytest.UsageError(f"the plugin chaos cannot be loaded ({error}); install it: pip install -e .") from None
     pluginmanager.register(plugin, "chaos")

@@ -315,7 +315,7 @@ class _Reader:
     """Reads a topic in a thread of its own."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, isolation: str) -> None:
-        """It begins when the block is entered.
+        """Begin when the block is entered.
 
         Attributes of it: `arrived`, number -> when it arrived, and when it was due.
         """

@@ -135,7 +135,7 @@ class Mutants:
             self._kills[_function(record["mutant"]), record["by"]] += 1
 
     def _asked(self) -> list[str]:
-        """Those of this process; of a sample, in the order of all, so that those of letters' case are last there too."""
+        """The mutants of this process; a sample keeps the order of all, so that changes of letter case stay last."""
         names = list(self._mutants)
         size = min(self._words.sample or len(names), len(names))
         chosen = sorted(Random(self._words.seed).sample(range(len(names)), size))

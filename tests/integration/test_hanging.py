@@ -24,7 +24,7 @@ NONE = {"hanging": 0, "ongoing": 0, "young": 0}
 
 @pytest.fixture
 def producer(system):
-    """It has committed one record, in partition 0 of a new topic."""
+    """A producer that has committed one record, in partition 0 of a new topic."""
     system.kafka.create([TOPIC], 3)
     own = {"transactional.id": NAME, "transaction.timeout.ms": TIMEOUT_MS, "log_level": 0}
     producer = Producer({"bootstrap.servers": system.kafka.bootstrap, **own})

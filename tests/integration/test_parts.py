@@ -27,7 +27,7 @@ POM = (
 
 @pytest.fixture(scope="module")
 def parts() -> Parts:
-    """Those of this machine; made if they are not there yet."""
+    """The parts of this machine, fetched if they are missing."""
     return artifacts.ensure(print)
 
 

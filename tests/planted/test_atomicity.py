@@ -136,7 +136,7 @@ def test_an_open_row_that_is_read(judge: Judge, snapshot: SnapshotAssertion) -> 
 
 
 def test_committed_rows_behind_an_open_transaction_are_not_decided(judge: Judge) -> None:
-    """What was written above the last stable offset is open, whichever producer wrote it."""
+    """Rows above the last stable offset are open, whichever producer wrote them."""
     log = fixed(clean()).without(16, 19, 22)
     log = replace(log, bounds={**log.bounds, 1: replace(log.bounds[1], lso=106)})
 

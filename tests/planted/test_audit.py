@@ -128,7 +128,7 @@ def test_a_log_that_was_landed_twice(audited, name):
 
 
 def test_an_open_transaction_in_the_source(spark, tmp_path):
-    """What it hides may be demanded, too; what is there already is judged."""
+    """Its hidden records may be demanded, too; visible rows are judged."""
     land(tmp_path / "source", SOURCE, COLUMNS)
     land(tmp_path / "sink", SINK, COLUMNS)
     logs = audit_logs.landed(spark, str(tmp_path))
@@ -170,7 +170,7 @@ def since(rows, partition, low):
 
 
 def test_a_source_whose_begin_has_expired(limited, snapshot):
-    """What may answer an expired record is not compared; a wrong value is wrong all the same. Whole sources excuse nothing."""
+    """Rows that may match an expired record are not compared; a wrong value still counts. Whole sources excuse nothing."""
     source, ends = since(SOURCE, 1, 5), whole(p1=5)
 
     found = limited(source, source=ends)
@@ -184,7 +184,7 @@ def test_a_source_whose_begin_has_expired(limited, snapshot):
 
 
 def test_a_sink_whose_begin_has_expired(limited, snapshot):
-    """What was written before it may be neither lost nor behind; what is ahead of the position is so all the same."""
+    """Rows before it may be neither lost nor behind; rows ahead of the position still count."""
     ends, done = whole(p0=4, p2=1), {0: 20, 1: 20, 2: 20}
     sink = since(since(SINK, 0, 4), 2, 1)
 
@@ -208,7 +208,7 @@ def test_logs_that_begin_above_0_and_agree(limited):
 
 
 def test_positions_that_moved_while_the_ends_were_asked_for(limited, snapshot):
-    """What was committed meanwhile is ahead of the first ones; what is behind them is so all the same."""
+    """Positions committed meanwhile are ahead of the first ones; positions behind them still count."""
     first = {0: 20, 1: 18, 2: 20}
 
     found = limited(positions=first, moved=True)
@@ -276,7 +276,7 @@ def fix(monkeypatch):
 
 
 def test_a_pipeline_at_work(fix):
-    """What it is past is below the sink's end, what is in the sink is below the source's; that it moved is known."""
+    """Its positions are below the sink's end, the sink's rows below the source's end; its progress is known."""
     fixed = fix(AtWork())
 
     for number in (0, 1):
@@ -338,7 +338,7 @@ def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):
 
 @pytest.mark.parametrize(("place", "local"), [("{}", True), ("file://{}", True), ("hdfs://127.0.0.1:1{}", False)])
 def test_where_a_place_is(spark, tmp_path, place, local):
-    """What was landed is counted without Spark only where it is on this machine."""
+    """Landed rows are counted without Spark only on this machine."""
     assert landing.is_local(spark, place.format(tmp_path)) is local
 
 

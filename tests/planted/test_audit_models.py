@@ -95,7 +95,7 @@ def test_several_topics(audited):
 
 
 def test_a_pipeline_that_is_at_work(audited, snapshot):
-    """What its group is not past yet is pending, by the places; without these it is not known what is due."""
+    """Records that the group is not past are pending, by their places; without places the due rows are not known."""
 
     def behind(fixed):
         return replace(fixed, positions={0: 20, 1: 20})

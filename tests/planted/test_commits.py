@@ -38,7 +38,7 @@ def test_positions_that_go_back(judge: Judge, positions, back, removed):
 
 
 def test_each_partition_has_its_own_position(judge: Judge):
-    """What is committed in another partition meanwhile says nothing."""
+    """Commits in another partition do not count."""
     finding = judge("commits", replace(clean(), committed=(*commits(5, 9), *commits(1, 2, 3, partition=1))))
 
     assert (finding.verdict, finding.checked) == (Verdict.VALID, 5)

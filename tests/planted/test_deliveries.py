@@ -135,7 +135,7 @@ def test_examples_say_what_was_delivered_before(judge: Judge, snapshot: Snapshot
 
 
 def test_examples_of_one_place_are_by_instance(judge: Judge) -> None:
-    """What one of them skipped comes before what the next had twice."""
+    """Records that one instance skipped come before repeats of the next one."""
     both = reading(0, 1, 1, instance="b", log=reading(0, 2, instance="a"))
 
     found = [(one.anomaly, one.offset, one.words[0]) for one in judge("deliveries", both).examples]

@@ -220,7 +220,7 @@ def test_rows_of_a_view_that_is_not_named_do_not_matter(spark: SparkSession, tmp
 
 
 def test_the_second_read_begins_when_the_first_is_complete(spark: SparkSession, tmp_path: Path) -> None:
-    """What was read beside the first proves nothing: when the first fails, there is no second."""
+    """A read beside the first proves nothing, so there is no second read if the first fails."""
     planted = clean().evidence(spark, {"again"})
     breaking = planted.observed.withColumn("value", planted.observed.value.cast("boolean").cast("string"))
 

@@ -102,7 +102,7 @@ def test_what_a_pipeline_that_had_to_end_left_undone(judge: Judge, position: int
 
 @pytest.mark.parametrize("pending", [(10, 11), (10,)])
 def test_lost_and_pending_together(judge: Judge, pending: tuple[int, ...]) -> None:
-    """What is lost decides; what is pending is still said, also when it is as many."""
+    """Lost records decide the verdict; pending ones are still reported, even in equal number."""
     finding = judge("gaps", clean().without(9, *pending).with_positions({0: 8, 1: 2, 2: 2}))
 
     counts = NONE | {"lost": 1, "pending": len(pending)}

@@ -339,7 +339,7 @@ def test_a_key_is_an_id_where_it_is_written_as_one(spark: SparkSession) -> None:
 
 
 def test_places_are_known_where_those_of_all_parts_are(spark: SparkSession) -> None:
-    """What the loader wrote has no position, so a second read cannot be confined."""
+    """The loader's records have no position, so a second read cannot be confined."""
     placed, unplaced = (groups.summarize_expected(log.evidence(spark), BY_OFFSET) for log in (clean(), ledger()))
 
     assert [one.placed for one in (placed, unplaced, placed.merge(unplaced), unplaced.merge(placed))] == [True, *[False] * 3]

@@ -25,7 +25,7 @@ def test_an_id_that_is_in_the_source_twice_is_demanded_by_its_first_record(spark
 
 
 def test_the_ledger_demands_what_was_acknowledged_and_allows_what_is_unknown(spark, tmp_path):
-    """What was refused for good is not expected: if it is there, it is a phantom."""
+    """A record that was refused for good is not expected: in the log it is a phantom."""
     ledger = "id,outcome,partition,offset\n0,ok,0,0\n1,unknown,,\n2,fail,2,\n"
     (tmp_path / "ledger.csv").write_text(ledger, encoding="utf-8")
 

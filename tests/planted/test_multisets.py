@@ -307,7 +307,7 @@ def test_which_record_a_row_answers_cannot_be_told(audited, source, sink, snapsh
 
 
 def test_an_open_transaction_hides_what_may_be_anywhere(audited):
-    """What is missing may be in the partition whose end is hidden, whichever that is."""
+    """Missing rows may be in the partition whose end is hidden, whichever that is."""
     source, sink = routed(RECORDS, 3), routed(RECORDS, 6)
     lost = next(row for row in sink if row[0] < 3)
     ends = {number: Bounds(0, 99, 99 + (number == 5)) for number in range(6)}
@@ -338,7 +338,7 @@ def cleaned(rows, ends, *, tombstones):
 @pytest.mark.parametrize("anywhere", [False, *nightly(True)])  # noqa: FBT003 - a value of a parameter
 @pytest.mark.parametrize(("sides", "tombstones"), [(("source",), True), (("sink",), True), (("source", "sink"), False)])
 def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombstones, anywhere):
-    """What compaction may have removed is undecided, row by row; nothing else is said to be wrong. A third are tombstones."""
+    """Rows that compaction may have removed are undecided, one by one; no other anomaly is found. A third are tombstones."""
     rng = Random(len(sides) + 2 * tombstones)
     records = [(f"user-{rng.randrange(30)}", rng.choice(["a", "b", None])) for _ in range(240)]
     source, sink = routed(records, 3), routed(records, 6 if anywhere else 3)

@@ -119,7 +119,7 @@ def test_a_whole_transaction_explains_before_a_larger_part(judge: Judge, told: s
 
 
 def test_of_two_parts_the_larger_explains(judge: Judge) -> None:
-    """What can be read of the first is all in the second, so one transaction is enough."""
+    """The second transaction has all readable rows of the first, so it explains them alone."""
     finding = judge("outcomes", log("abc", small=("aborted", "abx"), large=("aborted", "abcy")))
 
     assert found(finding) == {"in part": 1}
@@ -160,7 +160,7 @@ def test_an_unknown_transaction_in_part_beside_another(judge: Judge, snapshot: S
 
 
 def test_a_transaction_that_never_said_its_keys_leaves_a_surplus_undecided(judge: Judge, snapshot: SnapshotAssertion) -> None:
-    """What looks aborted may be its rows; what is missing is missing all the same."""
+    """Rows that look aborted may be its own; missing rows still count."""
     silent = {"t": ("aborted", "ab"), "gone": ("unknown", ""), "s": ("committed", "cd")}
 
     findings = [judge("outcomes", log(rows, **silent)) for rows in ("cd", "abcd", "abc", "c")]

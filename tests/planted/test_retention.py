@@ -255,7 +255,7 @@ def test_what_is_certain_behind_the_begin(audited, way, sink, wrong, snapshot):
 @pytest.mark.parametrize(("lost", "verdict"), [((), Verdict.UNKNOWN), ((8,), Verdict.INVALID)])
 @pytest.mark.parametrize("way", ["default identity", "key", "a query"])
 def test_a_sink_whose_begin_has_expired(audited, way, lost, verdict, snapshot):
-    """What is missing before its first row may have expired; what is missing behind that is lost."""
+    """Rows missing before its first row may have expired; rows missing after it are lost."""
     source = log(*((str(number), "v") for number in range(10)))
     sink = [row for row in source[3:] if row[1] not in lost]
 

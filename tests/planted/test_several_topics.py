@@ -99,7 +99,7 @@ def test_rows_of_a_customer_that_was_lost(judged):
 )
 @pytest.mark.parametrize("model", [JOIN, UNION], ids=["join", "union"])
 def test_a_pipeline_that_is_not_past_all_topics(judged, model, positions, left, snapshot):
-    """What is due is not known, whichever of them it is behind in; nothing is VALID then."""
+    """The due rows are not known, whichever topic it is behind in, so nothing is VALID."""
     findings = judged(model, JOINED if model is JOIN else [*CUSTOMERS, *ORDERS], positions)
 
     assert {one.verdict for one in findings.values()} == {Verdict.UNKNOWN}
@@ -121,7 +121,7 @@ def test_a_place_that_may_be_in_either_topic(judged, snapshot):
 
 @pytest.mark.parametrize("identity", ["", "value"])
 def test_a_twin_of_two_topics(spark, judged, tmp_path, identity, snapshot):
-    """What it had of each topic is compared: the same records in the other one are others."""
+    """The twin's records are compared for each topic: equal records in another topic differ."""
     landed = {"orders": frame(spark, ORDERS), "customers": frame(spark, CUSTOMERS)}
     frame(spark, JOINED).select("key", "value").write.parquet(str(tmp_path / "twin" / ROWS))
     about = {"source": fingerprint_of(landed)}

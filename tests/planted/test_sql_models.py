@@ -145,7 +145,7 @@ def test_a_wrong_value(judged, model):
 
 @BOTH
 def test_rows_that_no_source_demands(judged, model):
-    """What should have been filtered, and a customer that there is not: each is one phantom, and nothing else."""
+    """A row that the filter should drop, and one of an unknown customer, are one phantom each."""
     strays = [ORDERS[0], ORDERS[1], ("eve", "{}", 0)]
 
     findings = judged(model, [*KEPT, *strays])
@@ -286,7 +286,7 @@ def test_rows_of_which_it_is_not_known_whether_they_are_due(judged, model, snaps
     ],
 )
 def test_a_query_that_is_not_of_rows(spark, sql, snapshot):
-    """What is wrong with its columns is said in a line, before anything has been read."""
+    """One line names the mistake in its columns, before anything is read."""
     with pytest.raises(ModelError) as caught:
         Model(Query(sql)).require_known(spark, ["orders", "others"])
 

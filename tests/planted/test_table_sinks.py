@@ -147,7 +147,7 @@ def test_rows_that_are_missing(spark, judged, folder):
 
 
 def test_files_that_a_file_sink_has_not_committed(spark, judged, folder, tmp_path):
-    """What a killed task left is not in the log of the sink, and so not in the table."""
+    """Files of a killed task are not in the sink's log, and therefore not in the table."""
     right(spark).coalesce(2).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(COLUMNS).parquet(str(tmp_path / "in"))
     query = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -418,7 +418,7 @@ def test_timers_excuse_rows_that_moved_nothing():
 
 
 def test_what_is_read_again_after_a_position_expired_is_a_step_back():
-    """What was read up to it stays read; the topic is the same, for a broker has written there before."""
+    """Records before it stay read; the topic is the same, because a broker had written there before."""
     one = history(1)
     one.go_on(3)
     app = one.apps[0]

@@ -854,7 +854,7 @@ def test_a_first_position_that_was_set_from_outside_is_told(snapshot):
 
 
 def test_others_that_may_write_to_a_sink_are_told(snapshot):
-    """What they wrote is no doubt then."""
+    """Their rows then cause no doubt."""
     one, app = plain()
     one.warm(app)
     one.cluster.append(SINK, 2, None)

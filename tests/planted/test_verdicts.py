@@ -101,7 +101,7 @@ def test_an_empty_log_has_nothing_to_compare(judge: Judge, name: str) -> None:
 
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_an_open_transaction_hides_the_end(judge: Judge, name: str) -> None:
-    """What is above the last stable offset was not read, so all that was seen being right is not enough."""
+    """Rows above the last stable offset were not read, so right visible rows are not enough."""
     finding = judge(name, clean().with_open_transaction(2).with_open_transaction(1))
 
     assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, compared(name, 24))

@@ -6,5 +6,5 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def json_lines(spark: SparkSession, places: Mapping[str, str], columns: str, where: str = "true") -> DataFrame:
-    """Those rows of the run's folder ``large`` of which this is true."""
+    """Read the rows of the run's folder ``large`` that satisfy this condition."""
     return spark.read.schema(columns).json(f"{places['folder']}/large").where(where)

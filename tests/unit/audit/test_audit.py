@@ -145,7 +145,7 @@ COPY = {"demanded": audit_identity.model("identity")}
     ],
 )
 def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, routing, asked):
-    """What tells their order is the partition in which they rise."""
+    """The partition in which they rise gives their order."""
     for name in ("dense", "by_key"):
         monkeypatch.setattr(audit_identity, name, lambda _logs, name=name, **words: (name, words))
 
@@ -335,7 +335,7 @@ def test_every_command_has_a_report(tmp_path, words):
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
-    """What was found is shown all the same, and the exit code is not that of a verdict."""
+    """The findings are still shown, and the exit code is not that of a verdict."""
     monkeypatch.setattr(OfTopics, "run", lambda _asked, _echo: Audit((RIGHT,), 18, 2.0))
     report = tmp_path / ("a" * 250)  # the draft beside it is longer than a file's name may be
 
@@ -348,7 +348,7 @@ def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("report", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_a_report_on_standard_output_is_alone_there(monkeypatch, capsys, report):
-    """What is for people goes to standard error, as does what is told meanwhile."""
+    """Text for people goes to standard error, as does the progress."""
     monkeypatch.setattr(OfTopics, "run", lambda _asked, echo: echo("fetching …") or Audit((RIGHT,), 18, 2.0))
 
     code = command.main(LANDED, Path(report), print)

@@ -86,7 +86,7 @@ def test_rows_that_are_read_before_their_records():
 
 
 def test_recurring_rows_are_multisets():
-    """What is demanded n times and is there m times has m - n duplicates, or n - m outstanding."""
+    """A row demanded n times and present m times counts m - n duplicates, or n - m outstanding."""
     source = [f"0:{number} {text}" for number, text in enumerate(["a=1", "a=1", "b=1", "b=1", "b=1", "a=2"])]
     sink = [f"0:{number} {text}" for number, text in enumerate(["b=1", "a=1", "a=2", "a=1", "a=1", "a=1", "b=1"])]
 
@@ -244,7 +244,7 @@ def test_a_duplicate_from_before_the_window_is_unexpected():
 
 
 def test_memory_is_that_of_the_window():
-    """What was answered leaves nothing else behind."""
+    """Matched records leave nothing else in memory."""
     follow = Follow(Comparison(window=1000))
     for begin in range(0, 50_000, 500):
         rows = [(0, number, b"k%d" % number, b"1") for number in range(begin, begin + 500)]
@@ -271,7 +271,7 @@ def test_rows_of_before_the_begin():
 
 
 def test_records_that_retention_removed():
-    """What was not read cannot be judged: rows that nothing demands are UNKNOWN then, and so are gaps."""
+    """Unread records cannot be judged, so rows that nothing demands are UNKNOWN, as are gaps."""
     follow = read(Follow(Comparison()), ["0:0 a=1"], ["0:0 a=1"])
     follow.reset("source", 0, 40, "39 offsets of partition 0 of orders were removed")
     read(follow, ["0:40 d=1", "0:41 e=1"], ["0:1 b=1", "0:2 d=1"])
@@ -289,7 +289,7 @@ def test_records_that_retention_removed():
 
 
 def test_logs_that_begin_above_0():
-    """What was there before makes only those UNKNOWN that it may answer, or that may have been answered by it."""
+    """Earlier records make UNKNOWN only those rows or records that they may match."""
     follow = Follow(Comparison())
     for side in ("source", "sink"):
         follow.begin(side, 0, 7)
@@ -447,7 +447,7 @@ def test_nothing_to_compare_is_unknown():
 
 
 def test_records_without_an_identity_are_unknown():
-    """What they demand is not known; and a row without one may answer them."""
+    """Their demands are not known, and a row without an identity may match them."""
     follow = read(Follow(Comparison()), ["0:0 a=1"], ["0:0 a=1"])
     follow.read_source([(0, 1, None, b"1")], 0)
     follow.read_sink([(0, 1, None, b"1")], 0)

@@ -35,7 +35,7 @@ def test_a_pipeline_that_is_dead(world):
 
 
 def test_a_group_that_stands_still(world):
-    """What it is not past is pending, however long overdue: UNKNOWN."""
+    """Records that it is not past are pending, however long overdue: UNKNOWN."""
     world.plan = replace(PLAN, options=Following(lasts="20s", overdue="5s"))
     world.positions = {0: 1}
     world.logs["source"].write(0, *(f"k{number}=1" for number in range(1000)))
@@ -77,7 +77,7 @@ def test_the_wait_is_bounded_and_as_long_as_it_is_asked_to_be(world):
 
 
 def test_another_signal_ends_the_wait(world):
-    """What is pending is UNKNOWN then, also where the group is past it: its row was not waited for."""
+    """Pending records are UNKNOWN, even if the group is past them, because the wait for their rows ended."""
     world.plan, world.positions = replace(PLAN, options=Following(settle="50s")), {0: 2}
     world.logs["source"].write(0, "a=1", "b=1")
     world.logs["sink"].write(0, "a=1")
@@ -126,7 +126,7 @@ def test_what_is_overdue_is_wrong_though_the_end_waits(world):
 
 @pytest.mark.parametrize("side", ["source", "sink"])
 def test_a_transaction_that_stays_open(world, side):
-    """What it holds, and what is after it, nobody has read: UNKNOWN, and what it may hold is not missing for certain."""
+    """Its rows, and those after it, are unread: UNKNOWN; rows that it may hold are not certainly missing."""
     world.plan = replace(PLAN, options=Following(lasts="10s", overdue="4s"))
     for log in world.logs.values():
         log.write(0, "a=1", "b=1")
@@ -188,7 +188,7 @@ def test_a_topic_that_is_created_anew_while_it_is_followed(world, side):
 
 
 def test_a_topic_that_is_created_anew_and_something_that_was_wrong_before(world):
-    """What was wrong stays wrong."""
+    """Earlier anomalies stay in the findings."""
     world.logs["source"].write(0, "a=1")
     world.logs["sink"].write(0, "a=1", "a=1")
     world.after(4, lambda: setattr(world.logs["source"], "id", "2"))

@@ -347,7 +347,7 @@ def test_what_was_given_is_not_asked():
 
 @pytest.mark.usefixtures("repository", "terminal")
 def test_with_all_that_is_needed_nothing_is_asked():
-    """What has a default is left at it."""
+    """Options with a default keep it."""
     assert written(*JOB).expected == "source"
 
 

@@ -1,4 +1,4 @@
-"""What is left of a broker's logs after a power failure, on logs that are written here byte by byte."""
+"""A broker's logs after a power failure, written here byte by byte."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What a consumer group reads: by its positions, its members, and the names that Kafka Streams gives."""
+"""Topics that a consumer group reads: by its positions, its members, and the names that Kafka Streams gives."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What is asked of a cluster while it is broken, and which names are touched there; an admin client plays the cluster."""
+"""Questions to a broken cluster, and the names that they touch; an admin client plays the cluster."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Late:
 
 
 class Invalid:
-    """What librdkafka 2.16 answers for a partition whose leader is frozen; it does not call this an error."""
+    """The answer of librdkafka 2.16 for a partition with a frozen leader; it is no error there."""
 
     def result(self, _within_s):
         return ListOffsetsResultInfo(-1001, -1, -1)

@@ -151,7 +151,7 @@ def test_requests_are_counted_over_all_proxies_of_the_links():
 
 
 def test_requests_are_counted_since_the_run_began():
-    """What an earlier scenario sent says nothing of this one, and its garbage is not ours."""
+    """Requests of an earlier scenario do not count for this one, and neither does its garbage."""
     rules, toxiproxy = book()
     toxiproxy.of_proxy = {"app-1": {"counts": {"EndTxn": {"requests": 100}}, "unparsed": {"connections": 4}}}
     rules.begin()

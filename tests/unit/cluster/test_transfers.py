@@ -70,7 +70,7 @@ def test_a_download_waits_for_at_least_what_is_asked_for():
 
 
 def test_a_connection_that_is_closed_in_the_middle_of_an_answer():
-    """What had come until then is counted."""
+    """The bytes that came before count."""
     with listening(lambda connection: [connection.sendall(ANSWER[:40]) for _ in [next(requests(connection))]]) as address:
         seen = protocol.download(address, 1, within_s=120)
 

@@ -63,7 +63,7 @@ def test_the_table_of_events_tells_of_every_type():
     ],
 )
 def test_an_event_is_read_back_as_it_was_written(value):
-    """What is not known is kept as it is."""
+    """Unknown keys are kept as they are."""
     again = events.read(value.process, value.type, value.f, json.loads(json.dumps(value.to_json())))
 
     assert again == value

@@ -119,7 +119,7 @@ def test_no_event_lies_in_the_future(tmp_path, monkeypatch):
 
 
 def test_a_listener_is_told_of_every_event_after_it_was_written(tmp_path):
-    """What a person sees live is what the file holds."""
+    """The live display shows exactly the lines of the file."""
     path = tmp_path / "history.jsonl"
     told = []
 

@@ -1,4 +1,4 @@
-"""What is found behind entry points, and what is said of those that cannot be used."""
+"""Entry points: the classes behind them, and the messages for those that cannot be used."""
 
 import re
 import sys
@@ -113,7 +113,7 @@ def test_all_problems_of_all_groups_are_told_at_once(site):
 
 
 def loaded(site, made, text, name, value):
-    """What one of our two groups makes of a module."""
+    """The classes that one of the two groups finds in a module."""
     install(site, "shop-chaos", {f"test.group: {name}": value}, shop=text)
     (point,) = entry_points(group="test.group")
     return made(name, point.load())

@@ -1,4 +1,4 @@
-"""What code of the user's own may do to the process that runs it."""
+"""User code may raise anything, end its process, or never return."""
 
 import os
 import signal

@@ -89,7 +89,7 @@ def below(folder: Path, *names: str) -> list[Path]:
 
 
 def test_the_checkpoint_is_that_of_the_query(checkpoint: Path) -> None:
-    """What is below it is its own: sources keep logs of their own there."""
+    """Folders below it belong to the query, because sources keep their own logs there."""
     below(checkpoint, "sources")
 
     assert of_query(checkpoint, "source") == checkpoint

@@ -1,4 +1,4 @@
-"""What the pages show: blocks between fences, and the commands in them."""
+"""The content of pages: blocks between fences, and the commands in them."""
 
 import re
 import shlex

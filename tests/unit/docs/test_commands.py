@@ -38,7 +38,7 @@ def idle(command):
 
 
 def wrong_for_chaos(words: Sequence[str]) -> str:
-    """What the parser of `chaos` says of these words; "" if it understands them. Any folder stands for that of a run."""
+    """The error of `chaos`' parser for these words; "" if it understands them. Any folder stands for that of a run."""
     there = [str(ROOT) if word.startswith("runs") else word for word in words]
     try:
         with contextlib.redirect_stdout(io.StringIO()), idle(get_command(app)).make_context("chaos", there) as context:
@@ -51,7 +51,7 @@ def wrong_for_chaos(words: Sequence[str]) -> str:
 
 
 def wrong_for_pytest(words: Sequence[str], config: pytest.Config) -> str:
-    """What pytest's parser, with the options of the plugin, says of these words; "" if it understands them."""
+    """The error of pytest's parser, with the plugin's options, for these words; "" if it understands them."""
     try:
         parsed = config._parser.parse(words)
         Expression.compile(parsed.markexpr or "chaos")
@@ -63,7 +63,7 @@ def wrong_for_pytest(words: Sequence[str], config: pytest.Config) -> str:
 
 
 def wrong(command: Command, config: pytest.Config) -> str:
-    """What is wrong with a command; "" if nothing is."""
+    """The mistake of a command; "" if it has none."""
     program, *words = command.words
     match program:
         case "chaos":
@@ -177,7 +177,7 @@ def test_a_name_in_a_sentence_that_does_not_exist_is_noticed(words: str, pytestc
 
 
 def test_what_is_marked_or_no_command_is_not_asked() -> None:
-    """What a command prints, other languages, and blocks with the mark."""
+    """Output of commands, other languages, and blocks with the mark are skipped."""
     (marked,) = blocks(ROOT / "page.md", "<!-- not run -->\n\n```\nchaos nothing\n```\n")
 
     assert list(commands(marked)) == []

@@ -54,7 +54,7 @@ def completed(text: str) -> str:
 
 
 def mistakes(block: Block) -> list[str]:
-    """What the project says of a block, but for what cannot be there."""
+    """The errors of a block, except those for files that cannot exist."""
     if block.not_run or block.info != "yaml" or SHORTENED.search(block.text):
         return []
     whole = is_whole(block.text)

@@ -1,4 +1,4 @@
-"""What several tests of a run share: a plan of one, and processes and brokers that are played."""
+"""Shared parts of tests of a run: a plan, and processes and brokers that are played."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace

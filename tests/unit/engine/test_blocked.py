@@ -14,7 +14,7 @@ from chaos.engine.blocked import Blocks, BlockWatch
 
 
 def told(*looks, until_s):
-    """What is told of looks (second, last stable offsets, high watermarks), by partition and seconds."""
+    """The report about looks (second, last stable offsets, high watermarks), by partition and seconds."""
     blocks = Blocks()
     over = [one for second, ends, highs in looks for one in blocks.look(second, dict(enumerate(ends)), dict(enumerate(highs)))]
     over += blocks.rest(until_s)

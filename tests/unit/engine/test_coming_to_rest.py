@@ -1,4 +1,4 @@
-"""What a run still waits for once something has stood still: for nothing a second time."""
+"""A run waits for each standstill only once."""
 
 from types import SimpleNamespace
 

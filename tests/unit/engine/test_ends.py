@@ -113,7 +113,7 @@ def clock(monkeypatch):
 
 
 def looks(clock, rest, *lines):
-    """What a rest says at each of these moments: (second, end of the output, records that it lacks)."""
+    """The answer of a rest at each of these moments: (second, end of the output, records that it lacks)."""
     said = []
     for second, there, lacks in lines:
         clock[0] = 100.0 + second
@@ -184,7 +184,7 @@ def grown(second, end):
     ],
 )
 def test_what_is_usual_is_seen_while_nothing_is_broken(events, gap_s):
-    """What a fault cost is no measure of how a program writes."""
+    """A pause under a fault does not show how a program usually writes."""
     assert ends.usual_gap_s(events) == gap_s
 
 
@@ -228,7 +228,7 @@ def test_a_program_that_writes_late_is_never_called_done_before_its_last_row(see
 
 
 def test_ends_and_positions_are_of_one_moment():
-    """What was committed while the ends were asked for may be above them: they are asked for again."""
+    """Positions that are committed meanwhile may be above the ends, so the ends are read again."""
     positions = iter([{0: 1}, {0: 2}, {0: 2}, {0: 2}])
 
     answer = ends.settled(FakeEnds({"sink": "ends of sink"}), [Topic("sink", 3)], lambda: next(positions))
@@ -321,7 +321,7 @@ def test_whether_it_is_through_may_not_be_known(history, tmp_path, failure):
 
 
 def test_positions_say_nothing_of_the_sink_while_records_are_between():
-    """What the pipeline has read, and sent to a topic of its own, is neither lost nor there yet."""
+    """Records in a topic of the pipeline's own are neither lost nor written yet."""
     logs = FakeEnds({"g-sums-repartition": {0: Bounds(0, 9, 9)}, "sink": {}})
     reads = {"g-sums-repartition": (1, {0: 7})}
     logs.reads = lambda _group: reads

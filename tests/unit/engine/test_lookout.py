@@ -31,7 +31,7 @@ class FakeKafka:
 
 
 def looked(monkeypatch, *answers):
-    """What was seen, at a millisecond for each question and each answer."""
+    """The sightings, with a millisecond for each question and each answer."""
     times = count(100)
     monkeypatch.setattr(clock, "now_ms", lambda: next(times))
     lookout = Lookout(FakeKafka(*answers), Topic("sink-1", 2))

@@ -88,7 +88,7 @@ def played(tmp_path, monkeypatch):
 
 
 def done(rules):
-    """What was done, in order."""
+    """The steps of the nemesis, in order."""
     return [what for what, _ in rules.done]
 
 

@@ -44,7 +44,7 @@ class Ends:
 
 
 def sampled(tmp_path, monkeypatch, kafka, *positions):
-    """What was recorded of a pipeline whose positions were these, one after the other; an exception is raised."""
+    """The samples of a pipeline with these positions, one after the other; an exception is raised."""
     monkeypatch.setattr(observers, "_PIPELINE_EVERY_S", 0.001)
     answers, asked = list(positions), []
 

@@ -50,7 +50,7 @@ def test_the_usual_time_between_two_growths(grown_s, expected):
 
 @pytest.fixture
 def waited(tmp_path, monkeypatch):
-    """What a trigger waits for after its moment, where growths are two seconds apart."""
+    """The time that a trigger waits after its moment, if growths are two seconds apart."""
     pauses_s = []
     monkeypatch.setattr(triggers, "usual_interval_s", lambda _history: 2.0)
     monkeypatch.setattr(clock, "pause", lambda seconds, _stop: pauses_s.append(seconds))
@@ -109,7 +109,7 @@ def test_seeds_reach_every_part_of_the_interval():
 
 
 def test_the_plan_and_the_schedule_tell_it():
-    """What is printed, what is written, and what is read back."""
+    """The printed, the written and the re-read offset agree."""
     schedule = plan(scenario({"progress": "40%"}), 7)
     offset, (line,), (step,) = schedule.steps[0].offset, describe(schedule), to_json(schedule)["steps"]
 

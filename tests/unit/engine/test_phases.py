@@ -1,4 +1,4 @@
-"""What a run asks of itself before it is judged."""
+"""The phases of a run before it is judged."""
 
 import time
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_a_loader_that_fails_is_told_at_once(history, tmp_path, content, fails):
 
 
 def test_a_loader_that_ends_while_it_is_looked_at(history, tmp_path):
-    """What it said last was not read yet, which is not a failure. In containers it takes a while to be told of an end."""
+    """Its last lines are not read yet, which is no failure. Containers report an end late."""
     lives = iter([True, False])
     process = SimpleNamespace(alive=lambda: next(lives, False))
 

@@ -1,4 +1,4 @@
-"""What is declared is what is run: every option reaches the pipeline or the loader, in its unit."""
+"""Declarations reach the programs: every option reaches the pipeline or the loader, in its unit."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ COMMAND = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasi
 
 @dataclass(frozen=True)
 class FakeParts:
-    """What a command may name."""
+    """Parts that a command may name."""
 
     java: Path = Path("/jdk/bin/java")
     tools_class_path: str = "/kafka/libs/*"
@@ -91,7 +91,7 @@ def test_a_loader_is_as_its_producer_is_declared():
 
 
 def test_a_topic_that_two_pipelines_write_is_another_one_in_each_run():
-    """What one has left is never taken for what the other has written."""
+    """Rows of one pipeline never count as those of the other."""
     topics = {"datasource": {}, "datasink": {}}
     runs = [
         topics_of(Scenario(name="fake", title="fake", pipeline=pipeline, topics=topics), "", suffix)

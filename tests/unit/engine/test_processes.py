@@ -293,7 +293,7 @@ def zombie(history, tmp_path):
     ],
 )
 def test_a_zombie_is_fenced_when_it_says_so_and_not_when_it_is_dead(zombie, writes, said):
-    """What it wrote before it woke up does not count; that it ended is told beside."""
+    """Its lines from before it woke up do not count; the report names its end, too."""
     managed, process = zombie
     assert (managed.fenced(), managed.zombie_ended()) == ({}, "")
 
@@ -353,7 +353,7 @@ def test_a_zombie_that_is_the_pipeline_again_is_restarted_into_its_own_log(zombi
 
 @pytest.mark.parametrize("line", [b"java.lang.OutOfMemoryError: Java heap space\n", b""])
 def test_a_successor_that_died_of_something_else_is_not_replaced_by_the_zombie(zombie, line):
-    """What it said of fencing before the zombie woke up was about its own start."""
+    """Its words about fencing before the zombie woke up belong to its own start."""
     managed, _ = zombie
     managed.process.write(line)
     managed.process.lives = False
@@ -437,7 +437,7 @@ def test_a_service_is_killed_and_started_again(history, tmp_path, monkeypatch):
 
 
 def test_a_service_outlives_the_pipeline(history, tmp_path, monkeypatch):
-    """What the pipeline has written may be in it, and is read when the pipeline has ended."""
+    """The pipeline's output may be in it, and is read after the pipeline has ended."""
     runtime = FakeRuntime()
     monkeypatch.setattr(processes_of_a_run.protocol, "refused", lambda _address: False)
     of_run = RunProcesses(runtime, history, tmp_path)
@@ -454,7 +454,7 @@ def test_a_service_outlives_the_pipeline(history, tmp_path, monkeypatch):
 
 
 def test_a_service_that_ends_before_it_listens(history, tmp_path, monkeypatch):
-    """What it said last is told at once, and not after a minute."""
+    """The error has its last line at once, not after a minute."""
     runtime = FakeRuntime(says=b"address already in use\n")
     monkeypatch.setattr(processes_of_a_run.protocol, "refused", lambda _address: True)
     monkeypatch.setattr(FakeProcess, "alive", lambda _process: False)

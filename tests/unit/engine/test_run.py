@@ -21,7 +21,7 @@ def test_a_phase_is_recorded_when_it_begins_and_when_it_ends(history):
 
 @pytest.mark.parametrize("error", [DeadlineError("late"), InconclusiveError("nothing")])
 def test_a_run_goes_on_after_a_phase_that_proved_nothing(history, error):
-    """What can still be observed is observed; the history has the reason."""
+    """The run still observes what it can; the history has the reason."""
     with run._tolerated(history, "drain") as failed:
         raise error
 

@@ -71,7 +71,7 @@ def test_of_a_table_only_the_checkpoint_tells(written, read, names):
     ids=["nothing read", "nothing written", "without positions", "no answer"],
 )
 def test_why_a_run_waits_is_told_by_what_the_brokers_say(tmp_path, positions, failures, said):
-    """What retention has removed from a topic is not counted."""
+    """Records that retention removed from a topic do not count."""
     ends = {"source": {0: Bounds(2, 9, 9)}, "sink": {0: Bounds(5, 5, 5)}}
 
     assert said in keep(standstill.now(named_plan(tmp_path), FakeEnds(ends, failures), positions))

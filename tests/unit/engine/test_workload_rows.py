@@ -54,7 +54,7 @@ def test_integers_need_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_loader_of_ones_own_has_none_beforehand(tmp_path: Path) -> None:
-    """What it sends is known when it is there."""
+    """Its records are known only when they are in the topic."""
     planned = run_plan(tmp_path, records=10, rows={"command": ["a"]})
     planned = replace(planned, loaders=(UserLoader(("a",), 10, 1.0, 7, {}),))
 

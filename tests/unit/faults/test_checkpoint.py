@@ -191,7 +191,7 @@ def test_a_lost_checkpoint_is_gone(checkpoint, aimed):
 
 
 def test_a_checkpoint_without_a_finished_batch_is_not_damaged(checkpoint, aimed):
-    """What is not there cannot be deleted: the run proves nothing."""
+    """A missing batch cannot be deleted, so the run proves nothing."""
     for batch in (8, 9):
         (checkpoint / "commits" / str(batch)).unlink()
     injection = aimed(what="commit_deleted")

@@ -25,7 +25,7 @@ def delayed(link, latency_ms=100, jitter_ms=0, stream="down"):
     ],
 )
 def test_a_link_is_delayed_when_only_a_ping_through_it_is_late(monkeypatch, through_s, past_s, stream, effective):
-    """What is late past the link too says nothing about it."""
+    """A ping that is late beside the link, too, proves nothing about the link."""
 
     def ping(address, _within_s):
         took_s = {LISTEN: through_s, UPSTREAM: past_s}[address]

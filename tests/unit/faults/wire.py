@@ -187,7 +187,7 @@ class FakeHeldRequest:
 
 @dataclass
 class Processes:
-    """Those of brokers that are not ours: none is known."""
+    """The processes of foreign brokers, of which none is known."""
 
     processes: dict = field(default_factory=dict)
     ended: list = field(default_factory=list)

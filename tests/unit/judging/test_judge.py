@@ -48,7 +48,7 @@ def test_a_run_that_was_never_landed(tmp_path):
     ("there", "lost"), [((), "source"), (("source",), "source-customers"), (("source-customers",), "source")]
 )
 def test_a_source_that_was_lost(tmp_path, there, lost):
-    """What was wrong with it would go unseen, and the sink alone might be VALID; so with each topic that was filled."""
+    """Its anomalies would stay unseen, and the sink alone might be VALID; this holds for each filled topic."""
     for subject in (*there, "sink"):
         (tmp_path / "evidence" / subject).mkdir(parents=True)
     subjects = {"orders": "source", "customers": "source-customers"}

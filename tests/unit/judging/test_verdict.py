@@ -366,7 +366,7 @@ def test_a_phase_that_was_ended_in_the_middle(phase, failed):
 
 @pytest.mark.parametrize(("pipeline", "verdict"), [(APPLICATION, Verdict.UNKNOWN), (LOADER, Verdict.VALID)])
 def test_a_run_whose_sink_was_not_landed(pipeline, verdict):
-    """What is found in the source says nothing about the pipeline."""
+    """Findings in the source do not judge the pipeline."""
     outcome = judged(found=findings()[:2], pipeline=pipeline)
 
     assert outcome.verdict is verdict
@@ -428,7 +428,7 @@ def test_a_pipeline_that_must_end_and_says_why():
 
 
 def test_the_end_of_a_pipeline_excuses_no_record():
-    """What it wrote before is judged."""
+    """The rows that it wrote before are judged."""
     lost = judged(ended("RefusedError: made anew"), findings(sink_gaps=Verdict.INVALID), ends="made anew")
 
     assert lost.verdict is Verdict.INVALID

@@ -118,5 +118,5 @@ def test_integers_are_rows_too() -> None:
 
 @pytest.mark.parametrize(("data", "shown"), [(b"a", "a"), (b"\xff", "0xFF"), (b"0x41", "0x30783431"), (b"", ""), (None, None)])
 def test_bytes_as_text(data: bytes | None, shown: str | None) -> None:
-    """What is not text, or looks like it, is shown as hex."""
+    """Bytes that are no text, or look like hex, are shown as hex."""
     assert text(data) == shown

@@ -157,7 +157,7 @@ def test_an_end_that_may_have_been_asked_for_twice_costs_the_producer_its_epoch(
 
 
 def test_a_stop_begins_nothing_more(broker: Broker) -> None:
-    """What has begun is ended first."""
+    """The loader ends its open transaction first."""
     ledger = StringIO()
     loader = TransactionalLoader(broker.producer, "source", 2, ledger, 2)
     broker.on_call = lambda name: loader.stop() if name == "commit_transaction" else None

@@ -56,7 +56,7 @@ def test_every_outcome_is_taken_down() -> None:
 
 
 def test_half_a_line_of_a_loader_that_was_killed() -> None:
-    """What was sent before has an unknown outcome."""
+    """Records that it sent before have an unknown outcome."""
     assert kept(*lines({"sent": 1}), b'{"ok": 1, "part') == [["0", "unknown", "", "", "1", ""]]
 
 

@@ -239,7 +239,7 @@ def test_a_test_that_drives_a_run_is_deselected_where_scenarios_are(repository):
 
 
 def test_a_plain_run_beside_driven_tests_imports_nothing_heavy(repository):
-    """What such a test imports itself is its own affair."""
+    """Imports of the test itself do not count."""
     (repository / "tests" / "test_driven.py").write_text(DRIVEN.partition("def test_hidden")[0], encoding="utf-8")
     (repository / "conftest.py").write_text(TELLS, encoding="utf-8")
 

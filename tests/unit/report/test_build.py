@@ -89,7 +89,7 @@ def test_the_request_at_which_a_fault_struck_is_told(moment):
 
 
 def test_a_fault_whose_heal_showed_no_effect_had_none():
-    """What its proof said stands beside the reason."""
+    """Its proof is shown beside the reason."""
     heal = nemesis("ok", "heal", effective=False, problem="nobody answered")
     (fault,) = report((*GOOD[:-2], heal, GOOD[-1])).faults
 

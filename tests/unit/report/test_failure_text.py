@@ -43,7 +43,7 @@ def test_a_run_that_was_too_slow_counts_faults_and_no_records(run: Fabricated) -
 
 
 def test_a_hanging_transaction_is_told_first(run: Fabricated) -> None:
-    """What it hides is not proved; the drain that it failed comes after."""
+    """The rows that it hides are not proved; the failed drain comes after."""
     detail = "producer 7 epoch 3 open for 63.4 s of at most 2 s; its coordinator says Empty, producer 7 epoch 3, of 'sink-1'"
     place = Example("hanging", 0, 12, None, run.at(6.2), detail)
     hanging = run.finding("hanging", Verdict.INVALID, count=1, checked=3, counts={"hanging": 1, "young": 0}, examples=(place,))
@@ -84,7 +84,7 @@ def test_faults_are_told_with_their_proof(run: Fabricated) -> None:
 
 
 def test_an_unknown_run_says_why(run: Fabricated) -> None:
-    """What was not proved, the verifier's own reason, the fault that missed and every problem."""
+    """The text has the missing proof, the verifier's own reason, the fault that missed and every problem."""
     gaps = run.finding("gaps", Verdict.UNKNOWN, checked=0, note="no record was compared")
     missed = run.fault(effective=False, proved_ms=None, proof={"refused": []}, problem="it had no effect")
     report = run.report(

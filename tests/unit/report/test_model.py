@@ -13,7 +13,7 @@ FINDING = TypeAdapter(NamedFinding)
 
 
 def test_a_report_survives_the_way_through_a_file(run: Fabricated) -> None:
-    """What is read back is what the run wrote, field by field and type by type."""
+    """A report that is read back equals the written one, field by field and type by type."""
     report = run.report(
         problems=("drain: it never ended",),
         recovery_s=None,

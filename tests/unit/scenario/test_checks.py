@@ -117,7 +117,7 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
     ],
 )
 def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: tuple[str, str]) -> None:
-    """What the pipeline has no part in cannot break it; better said now than after a run that proved nothing."""
+    """A fault on an unused part cannot break the pipeline, so it is refused before the run."""
     text = head(pipeline) + f"    faults: [{fault}]\n"
 
     assert errors_of(text) == [error]

@@ -8,7 +8,7 @@ from tests.unit.wording import keep
 
 
 def test_every_fault_is_listed_once():
-    """What can be declared can be looked up."""
+    """Every fault of the grammar is in the list."""
     kinds = [fault.kind for fault in listing()]
 
     assert len(kinds) == len(set(kinds)) == len(FAULTS)

@@ -121,7 +121,7 @@ def test_a_missing_application_is_told(tmp_path):
 
 
 def test_every_kind_of_fault_can_leave_out_its_kind_and_its_trigger_in_python():
-    """What else it needs is asked for under its own name."""
+    """Each other missing key is named."""
     for fault in FAULTS.values():
         keys = fault._of_python({"name": "b", "for_": "1s"})
         assert keys == {

@@ -150,7 +150,7 @@ def test_topics_that_differ_in_capitals_only() -> None:
 
 
 def test_a_pipeline_that_no_scenario_has() -> None:
-    """What is wrong with a named one is told, too, and where."""
+    """Mistakes of a named pipeline are reported, too, with their place."""
     named = f"pipelines:\n  other:\n    {{{COMMAND}, expected: {{sql: SELECT 1}}}}\n"
 
     (error,) = errors_of(text("expected: source") + named)

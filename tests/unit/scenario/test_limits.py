@@ -36,7 +36,7 @@ def test_what_is_to_be_caught_may_break_anything() -> None:
 
 
 def test_power_loss_everywhere_is_a_control() -> None:
-    """What three replicas had in memory only is nowhere any more; of one broker the other two have it."""
+    """Records in the memory of three replicas are gone; after one broker's loss the other two have them."""
     fault = "{{kind: power_loss, target: {}, when: {{after: 1s}}}}"
 
     assert read(f"faults: [{fault.format('controller')}]")

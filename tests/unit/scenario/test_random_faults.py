@@ -65,7 +65,7 @@ def test_weights_and_quiet_rounds_are_kept():
 
 
 def test_a_drawn_schedule_survives_the_way_through_a_file():
-    """What was drawn is written down resolved, with its limit."""
+    """Drawn faults are written resolved, with their limit."""
     schedule = plan(scenario(), 7)
 
     assert from_json(to_json(schedule)) == schedule

@@ -113,7 +113,7 @@ def test_an_image_is_read_where_it_is_possible(runtime):
     ],
 )
 def test_an_image_that_is_declared_wrongly(right, wrong, said):
-    """What is on this machine is not in the image."""
+    """Files of this machine are not in the image."""
     assert right in IMAGE
     with pytest.raises(ScenarioError) as error:
         loaded(IMAGE.replace(right, wrong), PATH)

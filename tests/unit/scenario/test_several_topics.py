@@ -56,7 +56,7 @@ def test_each_topic_is_filled_with_what_is_said_of_it() -> None:
 
 
 def test_a_run_has_all_of_them() -> None:
-    """What is filled in the order in which it is declared, whatever the order of what is read."""
+    """Topics are filled in the declared order, whatever the order in which they are read."""
     topics = topics_of(scenario(), "", "7")
 
     assert topics.filled == (Topic("orders-7", 2), Topic("customers-7", 5))

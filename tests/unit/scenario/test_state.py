@@ -26,7 +26,7 @@ def scenario(**more: str) -> Scenario:
 
 
 def test_a_state_may_be_compacted() -> None:
-    """What compaction has removed is no part of a state; verifiers that would miss it are not asked, and it is said so."""
+    """Compacted records are no part of a state; verifiers that would miss them are left out, and the run says so."""
     log = scenario(sink="{topic: totals}")
     state, compacted = scenario(), scenario(policy="compact")
 

@@ -50,7 +50,7 @@ def test_whoever_knows_more_of_a_fact_says_so() -> None:
 
 
 def test_what_is_said_is_joined() -> None:
-    """What is empty is left out; facts stay facts, also where they are joined again."""
+    """Empty parts are left out; facts stay facts, even when they are joined again."""
     both = joined(("", "it recurs {at}", Detail("in {where}", {"where": Partition(2)})))
 
     assert str(joined(("first", both))) == "first; it recurs {at}; in partition 2"

@@ -82,7 +82,7 @@ def test_a_file_that_is_missing_is_named(run: Fabricated, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["scenario.json", "schedule.json", "findings.json"])
 def test_a_run_that_was_killed_and_is_damaged_too(run: Fabricated, name: str) -> None:
-    """What it would have reported is not known, and its last events are shown all the same."""
+    """Its report is not known; the page still shows its last events."""
     folder = leave(run, None, run.events()[:150])
     (folder / name).write_text("{}", encoding="utf-8")
     read = read_run(folder)
@@ -108,7 +108,7 @@ def test_another_version_is_not_interpreted(run: Fabricated) -> None:
 
 
 def test_a_history_without_its_end_is_said(run: Fabricated) -> None:
-    """What is missing may have been a failure, though there is a report."""
+    """A missing line may have been a failure, even if there is a report."""
     folder = leave(run, run.report(phases=run.phases()[:5]))
     lines = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
     (folder / "history.jsonl").write_text("\n".join(lines[:100]) + "\n", encoding="utf-8")

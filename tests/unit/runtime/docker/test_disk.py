@@ -42,7 +42,7 @@ def test_a_process_finds_its_files_and_what_it_wrote_is_kept(disks):
 
 
 def test_a_process_that_is_asked_to_end_ends_first(disks):
-    """What it wrote at its end is copied too."""
+    """Files that it wrote at its end are copied, too."""
     real, small = disks
     command = f"trap 'echo bye >{small}/last; exit 143' TERM; touch {small}/ready; while :; do read -r _ <{small}/never; done"
     os.mkfifo(small / "never")

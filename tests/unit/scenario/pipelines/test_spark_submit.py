@@ -65,7 +65,7 @@ def test_a_jar_has_a_main_class():
 
 
 def test_it_is_led_to_the_system_whatever_it_declares():
-    """What leads it there cannot be declared otherwise; memory can, and so can everything else."""
+    """The keys that lead it there are fixed; memory and all other keys are free."""
     own = {"spark.master": "yarn", "spark.ui.port": "1", "spark.executor.memory": "900m", "spark.sql.shuffle.partitions": "7"}
 
     found = settings(configuration=own)

@@ -44,7 +44,7 @@ def test_rows_are_made_or_sent(kind: type[RowsBase]) -> None:
 
 
 def test_a_kind_of_rows_gets_into_the_grammar_by_one_class(tmp_path: Path) -> None:
-    """What it makes is what a run sends."""
+    """A run sends the rows of that class."""
     of_loaders = OneOf((*KINDS, Letters), "Rows", "Where rows come from", ("wrong", "rows come from one of"))
     declared = TypeAdapter(Annotated[FileRows | Letters, of_loaders]).validate_python({"letters": "abc"})
 
