@@ -222,7 +222,7 @@ def test_few_records_are_landed_as_spark_lands_them(system, chaos_session, tmp_p
 
 
 def rows(spark, place):
-    """What was landed there, in order; texts as the bytes that they are, for not all are UTF-8."""
+    """The landed rows, in order; texts stay bytes, because not all are UTF-8."""
     texts = ("CAST(key AS BINARY)", "CAST(value AS BINARY)")
     return (
         spark.read.parquet(str(place))
@@ -233,7 +233,7 @@ def rows(spark, place):
 
 
 def test_retention_before_the_audit(system, tmp_path):
-    """What was answered before the source's begin, or written before the sink's, is neither right nor wrong."""
+    """Rows of records before the source's begin, and records of rows before the sink's, are neither right nor wrong."""
     with written(system):
         expire(system, TopicPartition(SOURCE, 1, 40), TopicPartition(SINK, 2, 20))
         code, _, report = audit(tmp_path, *topics(system))

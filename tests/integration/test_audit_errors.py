@@ -109,7 +109,7 @@ def test_a_damaged_page(tmp_path):
 
 
 def test_keys_that_are_no_text(tmp_path):
-    """What is wrong is found and named, whatever bytes the keys are."""
+    """Anomalies are found and named, whatever bytes the keys are."""
     land(tmp_path / "logs", NUMBERS, [bytes([255, 254, number]) for number in range(20)])
 
     code, report, _ = audited(tmp_path, "--landed", "logs", "--model", "own_models:says", "--identity", "key")

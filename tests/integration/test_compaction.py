@@ -71,7 +71,7 @@ def records_in(kafka, topic):
 
 @pytest.mark.parametrize("topic", [SINK, "__consumer_offsets", "__transaction_state"])
 def test_nothing_is_wrong_with_what_was_compacted_away(compacting, compacts, tmp_path, topic):
-    """What cannot be judged any more is named. What is wrong since is found, and nothing else."""
+    """Rows that cannot be judged any more are named. Only anomalies since then are found."""
     group = f"compacts-{topic}"
     with filled(compacting, RECORDS, COMPACT) as kafka, closing(Copier(kafka, group)) as copier:
         copier.begin()

@@ -192,7 +192,7 @@ def test_a_follower_that_is_killed_goes_on(system, topics, tmp_path):
 
 @pytest.mark.nightly
 def test_records_that_are_removed_before_they_are_read(system, topics, tmp_path):
-    """What answers them may be right: UNKNOWN, which is told; the same of a sink that was cut off at its begin."""
+    """Rows that match them may be right, so they are reported as UNKNOWN; so are those of a sink that lost its begin."""
     source, sink = topics
     words = ("--model", "identity", "--identity", "key", "--state", str(tmp_path / "state"), "--overdue", "3s")
     with following(system, tmp_path, *words) as follower:

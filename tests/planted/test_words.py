@@ -23,7 +23,7 @@ from verifiers.ordering import not_asked
     ids=["lost", "lost and pending", "acknowledged", "of no one record"],
 )
 def test_what_is_said_of_a_gap(judge: Judge, log: Log, snapshot: SnapshotAssertion) -> None:
-    """What demands the record, and of how many it is not known whether they will come."""
+    """The text names what demands the record, and counts the rows that may still come."""
     finding = judge("gaps", log)
 
     assert [*(one.words for one in finding.examples), finding.note] == snapshot

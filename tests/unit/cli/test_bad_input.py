@@ -291,7 +291,7 @@ def test_a_demo_without_java_says_how_it_is_had(tmp_path):
 
 
 def _problem(place, words, code, says):
-    """What is wrong with how the command ends; empty where nothing is."""
+    """The mistake in how the command ends; empty if there is none."""
     done = _ended(place, words)
     lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
     is_said = len(lines) == 1 or (lines and all(line.startswith(says) for line in lines) and says.endswith(".yaml:"))

@@ -137,7 +137,7 @@ def test_a_class_that_is_not_a_fault_of_this_kind(site, right, wrong, names):
 
 
 def test_a_class_that_is_a_fault(site):
-    """What the test before takes away is all that is asked for."""
+    """Only the parts that the test before takes away are required."""
     assert loaded(site, _fault, FAULT, "stall", "shop:Stall").__name__ == "Stall"
 
 

@@ -9,7 +9,7 @@ from chaos.common.errors import RuntimeUnavailableError
 
 
 def test_what_a_program_says_is_kept_whatever_its_exit_code() -> None:
-    """What an exit code means is decided by the caller; bytes that are not text are replaced."""
+    """The caller decides what an exit code means; bytes that are not text are replaced."""
     answer = processes.run(("sh", "-c", "printf 'a\\377'; echo b >&2; exit 3"), within_s=120)
 
     assert (answer.returncode, answer.stdout, answer.stderr) == (3, "a\ufffd", "b\n")

@@ -58,7 +58,7 @@ def test_no_set_of_lines_can_be_lost_unseen(tmp_path_factory, lost):
 
 @given(order=st.permutations(range(len(WHOLE))))
 def test_lines_that_changed_places_are_seen(tmp_path_factory, order):
-    """What came first decides, for instance, whether a fault came too late."""
+    """The order of lines decides, for instance, whether a fault came too late."""
     path, lines = written(tmp_path_factory.mktemp("order"), WHOLE)
 
     assert bool(judged(path, [lines[number] for number in order])) == (order != sorted(order))
@@ -106,7 +106,7 @@ def test_a_run_that_was_killed_while_it_was_judged_can_be_judged_again(tmp_path)
 
 
 def test_one_without_an_end_is_refused(tmp_path):
-    """What came after the last line would say whether a failure was the one that the scenario expects."""
+    """Only later lines would show whether a failure was the one that the scenario expects."""
     path, lines = written(tmp_path, OF_RUN)
 
     assert "and the run went on after that" in judged(path, lines)

@@ -137,7 +137,7 @@ def test_rows_that_were_there_when_the_plan_was_first_seen_do_not_count(job):
 
 
 def test_rows_of_the_batch_before_that_come_while_the_sink_is_asked_do_not_count(job):
-    """What the sink had is kept only if the checkpoint was the same before and after it was asked."""
+    """The sink's end is kept only if the checkpoint was the same before and after it was read."""
     job.plan(2, 30, 30)
     sight = job.sight(3, "rows")
 
@@ -415,7 +415,7 @@ def test_a_run_whose_trigger_was_missed_is_unknown_and_says_why(job, watch, play
 
 
 def test_the_history_has_the_batch_and_its_range(job, watch, played):
-    """What was written twice can be compared with it."""
+    """Duplicates can be compared with it."""
     job.do(2, 30, 25)
 
     played({"batch": 2, "seen": "done"})

@@ -243,7 +243,7 @@ def test_topics_that_are_alike_are_made_together(tmp_path):
 
 
 def test_a_declaration_that_brokers_refuse_is_told_with_its_topics(tmp_path):
-    """What a broker of some version knows, only it can say; any other error is another matter."""
+    """Only a broker knows the settings of its version; any other error stays as it is."""
     with pytest.raises(InconclusiveError, match=r"^topics, in, more: the brokers refuse .*no such setting; mend it"):
         phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError.INVALID_CONFIG))
     with pytest.raises(KafkaException):

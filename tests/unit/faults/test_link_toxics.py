@@ -61,7 +61,7 @@ def test_reset_is_not_closed_and_nothing_comes_before_it(end, received, effectiv
     ],
 )
 def test_what_is_cut_after_some_bytes_ends_and_no_more_comes(end, received, down, effective):
-    """What comes down is counted to the byte; of what goes up only the end is seen."""
+    """Bytes that come down are counted exactly; of bytes that go up, only the end is visible."""
     assert ends_within(1000, down=down)(transfer(received=received, end=end), transfer()) is effective
 
 
@@ -157,7 +157,7 @@ QUIET = {"up": (0, 0), "down": (0, 0)}
     ],
 )
 def test_a_toxic_is_effective_when_clients_have_met_it(monkeypatch, declaration, passes, cuts, effective):
-    """What happens to connections of our own shows that the toxic works, not that it was of any consequence."""
+    """Connections of our own show that the toxic works, not that it had a consequence."""
     injection = disturbed(monkeypatch, declaration, UsedLink(passes=passes, cuts=cuts))
 
     injection.inject()

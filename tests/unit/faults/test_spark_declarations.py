@@ -183,7 +183,7 @@ ALONE = "none"
     ],
 )
 def test_a_fault_that_is_not_possible_with_this_pipeline(pipeline: str, fault: str, error: str) -> None:
-    """What the pipeline lacks is known at load: a run would prove nothing."""
+    """The file is refused when it is read, because a run would prove nothing."""
     text = head(pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
 
     ((_, code),) = errors_of(text)

@@ -67,7 +67,7 @@ def test_a_title_that_looks_like_a_date_is_a_text() -> None:
 
 
 def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
-    """What several scenarios share may be written once; a mistake in it is shown where it was written."""
+    """Scenarios may share a part that is written once; a mistake in it is shown where it was written."""
     shared = read("workload: &w {records: 50}", "tags: [&t a, &t b]").scenarios[0]
     text = HEAD + "    workload: &w {records: 0}\n  - {<<: {title: T}, name: b, pipeline: none, workload: *w}\n"
 

@@ -170,7 +170,7 @@ BEGUN = {"begin": 1}
     ],
 )
 def test_what_is_not_a_statement_is_refused_with_its_place(write, lines):
-    """What the program was told is not known then, and nothing can be said of its transactions."""
+    """The program's outcomes are not known then, so its transactions cannot be judged."""
     log = write(*lines)
 
     with raised(InconclusiveError, f"{log}:{len(lines)}: {lines[-1].strip()}: "):

@@ -69,7 +69,7 @@ def test_each_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
     ("producing", "kind"), [(Producing(), Loader), (Producing(transaction_records=7), TransactionalLoader)]
 )
 def test_the_process_sends_as_it_is_told(tmp_path: Path, made: list[dict], producing: Producing, kind: type) -> None:
-    """What is read from the file is what was declared, and rows may be as large as the brokers allow."""
+    """The file has exactly what was declared, and rows may be as large as the brokers allow."""
     loader = process._loader(told(FillSource(20, 100.0, producing, tmp_path / "rows.parquet"), tmp_path), StringIO())
 
     assert isinstance(loader, kind)

@@ -215,7 +215,7 @@ def test_a_producer_beyond_repair_leaves_a_whole_ledger() -> None:
 
 
 def test_a_fatal_error_is_told_by_its_cause() -> None:
-    """What is refused after it says only that there was one; the next poll raises the error itself."""
+    """Later refusals say only that there was a fatal error; the next poll raises the error itself."""
 
     def broken(_key: bytes) -> None:
         raise KafkaException(KafkaError(KafkaError._FATAL))

@@ -171,7 +171,7 @@ def test_an_error_in_a_block_heals_at_once_and_ends_the_run(driver, run):
 
 
 def test_a_pipeline_that_dies_is_judged_all_the_same(driver, run):
-    """What can be observed is observed, and the test fails with the text of the verdict."""
+    """The run observes what it can, and the test fails with the text of the verdict."""
     error = InconclusiveError("the pipeline ended with 1")
     driver.start(COPIER, topics=TOPICS)
 

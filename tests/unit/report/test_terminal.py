@@ -12,7 +12,7 @@ from tests.unit.report.conftest import Fabricated
 
 
 def shown(run: Fabricated, *, terminal: bool, words: Callable[[Event], str] | None = None) -> str:
-    """What a person sees of the fabricated run."""
+    """The terminal output of the fabricated run."""
     out = StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, _environ={})
     with Live("leader-killed-mid-batch", console, words) as live:

@@ -40,7 +40,7 @@ def test_every_fault_says_what_it_does_what_it_is_for_and_how_it_is_proved(fault
 
 
 def test_a_fault_tells_where_it_is_possible():
-    """What only containers allow, what cannot be done to a cluster of others, and what can be done everywhere."""
+    """Some faults need containers, some do not work on an existing cluster, and some work everywhere."""
     runs_in = {fault.kind: fault.runs_in for fault in listing()}
 
     assert runs_in["out_of_memory"] == ("containers",)

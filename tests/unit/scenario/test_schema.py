@@ -69,7 +69,7 @@ topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
 
 
 def test_an_editor_does_not_complain_of_a_matrix() -> None:
-    """What stands in a hole is known when the cases are made; until then every place may have one."""
+    """A hole is filled when the cases are made; until then any place may have one."""
     assert underlined(CROSSED) == []
 
 

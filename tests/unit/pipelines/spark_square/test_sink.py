@@ -128,7 +128,7 @@ def test_markers_before_a_batch_are_no_records(broker: Broker, log: tuple[int, .
 
 
 def test_a_position_in_a_topic_that_was_made_anew_is_refused(broker: Broker) -> None:
-    """What is below the position there was never read."""
+    """Records below the position in the new topic were never read."""
     broker.position, broker.metadata = 200, "id-0"
 
     (answer,) = written(batch(300), plan=Plan(source_id="id-1"))

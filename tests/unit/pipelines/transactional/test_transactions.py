@@ -239,7 +239,7 @@ def stated(capsys):
     ],
 )
 def test_it_states_what_it_was_told_and_no_more(broker, capsys, errors, options, told):
-    """What is settled by the next producer is not known: init_transactions does not say how."""
+    """An outcome that the next producer settles stays unknown, because init_transactions does not report it."""
     broker.errors |= errors
 
     deliver(broker, **options)
@@ -288,7 +288,7 @@ def deliver_halves(broker):
 
 
 def test_rows_that_cannot_be_made_to_their_end_are_rolled_back(broker):
-    """What was written of them is in an open transaction, which the next batch must not find."""
+    """Their first rows are in an open transaction, which the next batch must not find."""
     assert deliver_halves(broker) == "row 2 is not one"
 
     assert broker.calls[-3:] == ["begin_transaction-1", "produce-1", "abort_transaction-1"]

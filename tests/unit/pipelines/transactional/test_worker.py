@@ -76,7 +76,7 @@ def test_a_member_reads_committed_rows_and_does_not_guess_where_to_begin():
 
 
 def test_a_member_may_read_and_commit_more_than_it_should():
-    """What a client commits by itself is what it has handed over."""
+    """A client that commits by itself commits what it has handed over."""
     chosen = Options(delivery="at_least_once", positions="client", isolation="read_uncommitted", max_poll_interval_ms=7000)
 
     settings = member(0, chosen, Place("link", "source", "sink", "group"))
@@ -130,7 +130,7 @@ class Reader:
 
 @pytest.mark.parametrize(("failed", "reset", "again"), [("", "error", []), ("why", "error", [5]), ("why", "earliest", [None])])
 def test_a_worker_states_what_it_was_given_and_where_it_begins(monkeypatch, capsys, failed, reset, again):
-    """What is read while partitions change hands is discarded, and not stated; what failed is read again from a start."""
+    """Records read while partitions change hands are discarded, and not reported; what failed is read again from a start."""
     reader = Reader([([0, 1], [(0, 9)]), ([], [(0, 5), (1, 2)]), ([], [])], position=5 if reset == "error" else -1001)
     monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
     delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda *_: failed})()
@@ -183,7 +183,7 @@ def test_a_position_that_the_group_cannot_tell_is_asked_for_again(monkeypatch, c
     ],
 )
 def test_a_batch_is_whole_unless_its_interval_is_over(monkeypatch, interval_ms, turns, batches):
-    """What comes slowly does not make the batches smaller: how many transactions there are is known before."""
+    """Slow records do not make batches smaller, so the number of transactions is known beforehand."""
     reader = Reader([([], [(0, offset) for offset in offsets]) for offsets in turns])
     delivered = []
     delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda _, batch, __: delivered.append(batch.ends[0] - 1)})()
