@@ -1,4 +1,4 @@
-"""Plays the scenarios of the demo as pytest would, and explains what happens.
+"""Runs the scenarios of the demo as pytest would, and explains what happens.
 
 The runs, their verdicts and their pages are made by the engine and by the reports, as everywhere; here is only what is said
 beside them. It imports more than fifteen modules: each step from the machine to a page is one.
@@ -21,7 +21,7 @@ from chaos.engine.session import Outcome, Session
 from chaos.install import artifacts, preflight
 from chaos.report import terminal
 from chaos.report.failure_text import explain
-from chaos.report.formatting import phrases
+from chaos.report.formatting import findings_line
 from chaos.report.html.run_folder import Listed, read_run
 from chaos.report.html.templates import require_packages
 from chaos.report.html.writing import write_run_page, write_session_page
@@ -72,7 +72,7 @@ class Stage:
             artifacts.ensure(terminal.say)
 
     def run(self) -> int:
-        """Play all acts on one system, and end it whatever happens.
+        """Run all scenarios on one system, and end it whatever happens.
 
         Returns:
             The exit code: 0 all ended as they must, 1 one did not, 3 one is UNKNOWN.
@@ -125,9 +125,7 @@ class Stage:
             outcome.require_end()
 
     def _judged(self, act: Act, report: Report) -> None:
-        line = Text.assemble(
-            _MARGIN, (report.verdict.name, f"bold {COLOURS[report.verdict]}"), f": {' · '.join(phrases(report))}"
-        )
+        line = Text.assemble(_MARGIN, (report.verdict.name, f"bold {COLOURS[report.verdict]}"), f": {findings_line(report)}")
         self.say()
         self.say(line)
         if act.is_as_expected(report):

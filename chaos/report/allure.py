@@ -20,7 +20,7 @@ from allure_commons.types import AttachmentType
 from chaos.common.events import FaultEvent, FaultFailed, FaultHealed, FaultProved, FaultStepBegan
 from chaos.common.history import Event, of_type
 from chaos.report.failure_text import describe, explain
-from chaos.report.formatting import aimed, facts, number, phrase, phrases, seconds
+from chaos.report.formatting import aimed, facts, findings_line, number, phrase, seconds
 from chaos.report.html.addresses import PAGE
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Finding, Verdict
@@ -145,7 +145,7 @@ def _label(report: Report) -> None:
 def _description(report: Report) -> str:
     """Markdown."""
     recovery = f"Output grew again after {seconds(report.recovery_s)}." if report.recovery_s is not None else ""
-    verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {recovery}"
+    verdict = f"**{report.verdict.name}**: {findings_line(report)}. {recovery}"
     problems = "".join(f"\n* {problem}" for problem in report.problems)
     not_asked = "".join(f"\n* {name}: {reason}" for name, reason in report.not_asked.items())
     left_out = f"\n\nNot asked:\n{not_asked}" if not_asked else ""

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from chaos.common.errors import one_line
 from chaos.report.formatting import (
     aimed,
-    day,
+    began,
     facts,
+    findings_line,
     moment,
     number,
-    phrases,
     seconds,
     tally,
     wall_s,
@@ -118,11 +118,11 @@ def _outside(faults: Iterable[FaultRecord], time_ms: int) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield f"{report.verdict.name}: {one_line(' · '.join(phrases(report)) or 'nothing was judged')}"
+    yield f"{report.verdict.name}: {one_line(findings_line(report))}"
     yield one_line(report.title)
-    began = f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}, " if report.phases else ""
+    at = f"{began(report)}, " if report.phases else ""
     of_run = f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records"
-    yield f"{of_run}, {began}{seconds(wall_s(report))}"
+    yield f"{of_run}, {at}{seconds(wall_s(report))}"
     guilty = [finding for finding in report.findings if report.expectations.outcome(finding) is not Verdict.VALID]
     for finding in sorted(guilty, key=lambda finding: -report.expectations.outcome(finding))[:_FINDINGS]:
         yield from _finding(report, finding)

@@ -124,6 +124,16 @@ def phrases(report: "Report") -> Iterable[str]:
         yield f"{report.spared}{_SPACE}random faults skipped at the end"
 
 
+def findings_line(report: "Report") -> str:
+    """All phrases in one line: ``duplicates 3 · gaps 0``; ``nothing was judged`` if there are none."""
+    return " · ".join(phrases(report)) or "nothing was judged"
+
+
+def began(report: "Report") -> str:
+    """Day and time at which the first phase began, in UTC: ``2026-11-18 11:06:40.000Z``; "" if there was no phase."""
+    return f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}" if report.phases else ""
+
+
 def _is_clean(report: "Report", finding: Finding) -> bool:
     outcome = report.expectations.outcome(finding)
     counted = finding.count or finding.counts.get(_UNDECIDED)

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.common.errors import one_line
-from chaos.report.formatting import phrases, seconds, tally, wall_s
+from chaos.report.formatting import findings_line, seconds, tally, wall_s
 from chaos.report.model import Report
 from chaos.scenario.matrix import slug
 from verifiers.base import Verdict
@@ -48,7 +48,7 @@ def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
     for name in ("verdict", "recovery", "wall", "seed"):
         table.add_column(name, justify="left" if name == "verdict" else "right", no_wrap=True)
     for report in reports:
-        said = " · ".join(phrases(report)) or "nothing was judged"
+        said = findings_line(report)
         first = (report.scenario, said) if wide else (f"{report.scenario}\n  {said}",)
         table.add_row(*first, *_row(report))
     return Group(table, *(line for report in reports if report.verdict is not Verdict.VALID for line in _repeat(report)))
@@ -116,7 +116,7 @@ def _row(report: Report) -> tuple[RenderableType, ...]:
 
 
 def _markdown_row(report: Report) -> tuple[str, ...]:
-    said = " · ".join(phrases(report)) or "nothing was judged"
+    said = findings_line(report)
     times = (seconds(report.recovery_s), seconds(wall_s(report)))
     return (report.scenario, report.verdict.name, said, *times, str(report.seed))
 

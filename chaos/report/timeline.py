@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from chaos.common.errors import one_line
 from chaos.common.events import ProgressSampled
 from chaos.common.history import Event, of_type
-from chaos.report.formatting import number, phrases, seconds
+from chaos.report.formatting import findings_line, number, seconds
 from chaos.report.model import FaultRecord, Report
 from chaos.report.run_clock import RunClock
 from verifiers.base import Verdict
@@ -91,7 +91,7 @@ def _figure(report: Report, events: Sequence[Event]) -> Figure:
 
 def _title(axes: Axes, report: Report) -> None:
     """The title, and below it the verdict; both begin at the left edge of the picture, and end before its right one."""
-    said = f"{report.verdict.name}: {' · '.join(phrases(report)) or 'nothing was judged'}"
+    said = f"{report.verdict.name}: {findings_line(report)}"
     edge: _Style = {"xy": (0, 1), "xycoords": ("figure fraction", "axes fraction"), "textcoords": "offset points"}
     bold: _Style = {"fontweight": "bold", "va": "bottom"}
     verdict = axes.annotate("", xytext=(_MARGIN_PT, 29), **edge, **bold, color=_COLOURS[report.verdict])

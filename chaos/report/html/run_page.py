@@ -13,7 +13,7 @@ from chaos.common.errors import one_line
 from chaos.common.events import FaultStepBegan
 from chaos.common.history import Event, of_type
 from chaos.report.failure_text import guarantee
-from chaos.report.formatting import aimed, day, facts, moment, number, phrases, restarts, seconds, tally, wall_s
+from chaos.report.formatting import aimed, began, facts, findings_line, number, restarts, seconds, tally, wall_s
 from chaos.report.html import templates, verdict_words
 from chaos.report.html.addresses import address
 from chaos.report.html.broken_records import broken_records
@@ -121,7 +121,7 @@ def _reported(run: RunFolder) -> Mapping[str, Any]:
         "report": report,
         "verdict": report.verdict.name if is_over else verdict_words.NO_REPORT,
         "meaning": verdict_words.meaning(report) if is_over else run.listed.why_not,
-        "why": (" · ".join(phrases(report)) or "nothing was judged") if is_over else "",
+        "why": findings_line(report) if is_over else "",
         "facts_of_run": dict(_facts(report, is_over=is_over)),
         "palette": timeline_plot.PALETTE,
         "timeline": timeline_plot.drawn(report, run.events),
@@ -139,7 +139,7 @@ def _reported(run: RunFolder) -> Mapping[str, Any]:
 
 def _facts(report: Report, *, is_over: bool) -> Iterator[tuple[str, str]]:
     if report.phases:
-        yield "began", f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}"
+        yield "began", began(report)
     yield "took", seconds(wall_s(report))
     yield "records", number(report.records)
     if report.recovery_s is not None:
@@ -164,7 +164,7 @@ def _asked(report: Report, finding: Finding) -> _Asked:
     outcome = expectations.outcome(finding)
     is_control = expectations.expected(finding) is Verdict.INVALID
     wanted = tally(expectations.predicted(finding)) if finding.verifier in report.exactly else ""
-    as_expected = "as expected" if outcome is Verdict.VALID else f"expected: {wanted or 'INVALID'}" if is_control else ""
+    as_expected = "as expected" if outcome is Verdict.VALID else f"expected: {wanted or 'INVALID'}"
     return _Asked(
         verifier=finding.verifier,
         demands=guarantee(finding),

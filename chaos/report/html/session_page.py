@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.common.errors import one_line
-from chaos.report.formatting import day, moment, phrases, seconds, wall_s
+from chaos.report.formatting import began, findings_line, seconds, wall_s
 from chaos.report.html import templates, verdict_words
 from chaos.report.html.addresses import PAGE, address
 from chaos.report.html.run_folder import Listed
@@ -72,9 +72,9 @@ def _reported(report: Report, there: str) -> _Row:
         tags=report.tags,
         address=there,
         expected=verdict_words.expected(report),
-        found=" · ".join(phrases(report)) or "nothing was judged",
+        found=findings_line(report),
         problem=one_line(report.problems[0], 300) if report.problems else "",
-        began=f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}" if report.phases else "",
+        began=began(report),
         took=seconds(wall_s(report)),
         seed=str(report.seed),
     )
