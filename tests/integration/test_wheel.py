@@ -224,6 +224,14 @@ def test_a_wheel_has_the_files_of_the_demo(wheel):
     assert files <= names_in(wheel)
 
 
+def test_a_wheel_has_the_templates_of_the_pages(wheel):
+    """They are no modules, so nothing but a page that is written would miss them."""
+    templates = {str(path.relative_to(ROOT)) for path in (ROOT / "chaos" / "report" / "html" / "templates").glob("*.j2")}
+
+    assert templates
+    assert templates <= names_in(wheel)
+
+
 def test_the_packages_of_a_wheel_are_typed(wheel):
     """A type checker believes the annotations of an installed package with this file only (PEP 561)."""
     assert {"chaos/py.typed", "verifiers/py.typed"} <= names_in(wheel)
