@@ -390,4 +390,5 @@ def _unit(factor: str, value: int) -> str:
 
 
 def _place(cell: Cell) -> str:
-    return f"{cell.interval_ms} ms, {cell.size} B, {cell.partitions} partitions, {cell.workers} workers"
+    workers = f"{cell.workers} worker{'s' * (cell.workers != 1)}"
+    return f"{cell.interval_ms} ms, {cell.size} B, {cell.partitions} partition{'s' * (cell.partitions != 1)}, {workers}"

@@ -56,7 +56,7 @@ This page shows how much throughput and latency Kafka transactions cost on one m
 {glance}
 
 *Kept* is the throughput of exactly once, divided by that of at least once. Each figure is the median of {rounds} rounds, with
-the least and the most in brackets.
+the least and the most in brackets.{scattered}
 
 ![Throughput and latency of the three guarantees](cost.png)
 
@@ -198,7 +198,8 @@ def text(measured: Measured, facts: Mapping[str, Any]) -> str:
     """
     return _TEXT.format(
         **facts,
-        glance=_glance(measured),
+        glance=_table(("records/s", "at least once", "exactly once", "kept"), _glance(measured)),
+        scattered=_scattered(measured),
         claims=_table(
             ("claim", "by", "figure", "measured", ""),
             (line for claim in claims(measured) for line in _judged(claim)),
@@ -218,24 +219,32 @@ def tables(measured: Measured, facts: Mapping[str, Any]) -> str:
     )
 
 
-def _glance(measured: Measured) -> str:
+_AT_A_GLANCE: Mapping[str, Cell] = {
+    "bare producer, 1 KB, 100 ms": Cell(WRITER, EXACTLY, size=LARGE),
+    "plain application, 100 B, 100 ms": Cell(APPLICATION, EXACTLY),
+    "Spark, 100,000 records a batch": Cell(SPARK, EXACTLY, batch_records=100_000),
+}
+_SCATTERED = 1.5  # the most of the ratios, over the least
+
+
+def _glance(measured: Measured) -> Iterable[Sequence[str]]:
     """At least once and exactly once, for one cell of each way."""
-    chosen = {
-        "bare producer, 1 KB, 100 ms": Cell(WRITER, EXACTLY, size=LARGE),
-        "plain application, 100 B, 100 ms": Cell(APPLICATION, EXACTLY),
-        "Spark, 100,000 records a batch": Cell(SPARK, EXACTLY, batch_records=100_000),
-    }
-    rows = (
-        (
-            name,
-            f"{across(measured[against(cell)]).middle:,.0f}",
-            f"{across(measured[cell]).middle:,.0f}",
-            _ratio(ratios(measured, cell, against(cell))),
-        )
-        for name, cell in chosen.items()
-        if {cell, against(cell)} <= measured.keys()
-    )
-    return _table(("records/s", "at least once", "exactly once", "kept"), rows)
+    for name, cell in _AT_A_GLANCE.items():
+        if {cell, against(cell)} <= measured.keys():
+            both = (f"{across(measured[one]).middle:,.0f}" for one in (against(cell), cell))
+            yield name, *both, _ratio(ratios(measured, cell, against(cell)))
+
+
+def _scattered(measured: Measured) -> str:
+    """A warning that names the figures above whose rounds differ too much for a median."""
+    names = []
+    for name, cell in _AT_A_GLANCE.items():
+        found = ratios(measured, cell, against(cell)) if {cell, against(cell)} <= measured.keys() else []
+        if found and max(found) > _SCATTERED * min(found):
+            names.append(name)
+    if not names:
+        return ""
+    return f"\n\nThe rounds differ by more than half in: {'; '.join(names)}. Read the range there, not the median."
 
 
 def _judged(claim: Claim) -> Iterable[Sequence[str]]:
@@ -328,7 +337,7 @@ def _ratio(found: Sequence[float]) -> str:
 
 
 def _figure(measured: Measured) -> Figure:
-    figure = Figure(figsize=(9.0, 6.6), layout="constrained")
+    figure = Figure(figsize=(9.0, 7.0), layout="constrained")
     (left, right), (low_left, low_right) = figure.subplots(2, 2)
     _kept(left, measured, "interval_ms", [Cell(WRITER, EXACTLY, size=1000), Cell(APPLICATION, EXACTLY)])
     left.set_title("Throughput kept, by commit interval (ms)", loc="left", fontweight="bold")
@@ -357,11 +366,13 @@ def _kept(axes: Axes, measured: Measured, factor: str, bases: Sequence[Cell]) ->
             axes.errorbar(list(places), middles, bars, marker="o", capsize=3, color=colour, label=name)
     axes.set_xticks(range(len(values)), [f"{value:,}" for value in values])
     axes.axhline(1, color=_PALE, linewidth=1)
-    axes.set_ylim(0, max(1.1, axes.get_ylim()[1]))
+    axes.set_yscale("log", base=2)  # twice as much is as far from one as half as much
+    axes.set_ylim(min(0.5, axes.get_ylim()[0]), max(2, axes.get_ylim()[1]))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.margins(x=0.1)
     axes.set_ylabel("of at least once")
     if values:
-        axes.legend(frameon=False, loc="lower right")
+        _legend(axes)
 
 
 def _bars(axes: Axes, measured: Measured) -> None:
@@ -381,4 +392,9 @@ def _bars(axes: Axes, measured: Measured) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
     axes.set_ylabel("ms")
-    axes.legend(frameon=False, loc="upper left")
+    _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    """Below the axes, where it hides nothing."""
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3)

@@ -192,3 +192,13 @@ def test_a_page_of_a_few_cells_says_what_was_not_measured(tmp_path):
     guarantee_page.write(measured, _FACTS, tmp_path / "cost.md")
 
     assert "not measured" in (tmp_path / "cost.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("kept", "warned"), [((0.9, 1.0, 1.3), False), ((0.9, 1.0, 1.4), True)])
+def test_a_page_warns_of_a_figure_whose_rounds_differ_by_more_than_half(kept, warned):
+    cell = replace(BASE, guarantee=EXACTLY)
+    measured = {cell: [100.0 * one for one in kept], against(cell): [100.0] * 3}
+
+    page = guarantee_page.text(measured, _FACTS)
+
+    assert ("differ by more than half in: plain application, 100 B, 100 ms. Read" in page) == warned
