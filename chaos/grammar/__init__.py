@@ -1,1 +1,1 @@
-"""What declarations are made of: units, targets, triggers; and how a mistake in a declaration is reported."""
+"""Building blocks of declarations: units, targets, triggers, and mistakes with their place."""

@@ -1,4 +1,4 @@
-"""What all declarations share: the base class of their models, a mistake with its location, and the parts of its message."""
+"""The base class of all declarations, a mistake with its location, and the parts of its message."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ Location = tuple[str | int, ...]
 
 
 class Message(str):
-    """What is wrong, in words, and the code of the mistake: a few words with hyphens that stay when the text is reworded.
+    """The text of a mistake, and its code: a few words with hyphens, which stay when the text is reworded.
 
-    A code belongs to one place in the source, so it also says which check has found the mistake.
+    A code belongs to one place in the source, so it also identifies the check that found the mistake.
     """
 
     __slots__ = ("code",)
@@ -30,7 +30,7 @@ class Message(str):
 
 
 Problem = tuple[Location, Message]
-"""Where in a declaration, and what is wrong there."""
+"""The location of a mistake in a declaration, and its message."""
 
 
 class WrongValueError(ValueError):
@@ -42,14 +42,13 @@ class WrongValueError(ValueError):
 
 
 WRONG_VALUE = "wrong-value"
-"""The code of a mistake that an installed package has found, without a code of its own."""
+"""Code of a mistake that an installed package reports without a code of its own."""
 
 
 class Declared(BaseModel):
-    """Frozen; an unknown key is an error.
+    """Base of all declarations: frozen, and an unknown key is an error.
 
-    The docstring under a field says what its key means. Where a key of a class above means something special, the field is
-    declared again.
+    The docstring under a field describes its key. A subclass in which a key means something special declares the field again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
@@ -73,24 +72,24 @@ class Mistake:
 
 
 def as_line(place: object, message: Message) -> str:
-    """A mistake as it is printed: where it is, what is wrong, and its code."""
+    """Format a mistake for printing: its place, its text and its code."""
     return f"{place}: {message} [{message.code}]"
 
 
 def within(place: Location, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The same problems, with their locations below this one."""
+    """Prefix the locations of these problems with a place."""
     return (((*place, *location), message) for location, message in problems)
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """`` (did you mean gaps?)``, ignoring case; an empty text when no known word is close."""
+    """Return `` (did you mean gaps?)``, ignoring case, or an empty text when no known word is close."""
     spelled = {one.lower(): one for one in known}
     close = get_close_matches(word.lower(), spelled, n=1) if isinstance(word, str) else []
     return f" (did you mean {spelled[close[0]]}?)" if close else ""
 
 
 def shown(value: Any) -> str:
-    """A value from the file, in one short line, as an error message shows it."""
+    """Format a value from the file as one short line of an error message."""
     match value:
         case None:
             return "an empty value"

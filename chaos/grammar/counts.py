@@ -1,4 +1,4 @@
-"""How often an anomaly must be found, where a scenario predicts that.
+"""Predicted counts of an anomaly, in a scenario's ``expect``.
 
 ========  =============================================================================
 3         three times, and none of another kind
@@ -29,12 +29,12 @@ def _count(value: Any) -> Any:
         raise WrongValueError("not-a-count", f"{shown(value)} is not a count; write a whole number from 1 on, or some")
     low, high = _bounds(value)
     if high is not None and (high < low or high == 0):
-        raise WrongValueError("empty-range", f"{shown(value)} is empty; write the lower bound first, e.g. 100..400")
+        raise WrongValueError("empty-range", f"{shown(value)} is an empty range; write the lower bound first, e.g. 100..400")
     return value
 
 
 def _bounds(text: str) -> tuple[int, int | None]:
-    """Both are inclusive; the upper one is None where there is none."""
+    """Return the inclusive bounds; the upper one is None for an open range."""
     found = _RANGE.match(text)
     if found is None:
         raise WrongValueError("not-a-range", f"{shown(text)} is not a range; write e.g. 100..400, or 100.. for at least 100")
@@ -44,13 +44,13 @@ def _bounds(text: str) -> tuple[int, int | None]:
 def _one_must_be_found(counts: Mapping[str, int | str]) -> Mapping[str, int | str]:
     if all(fits(wanted, 0) for wanted in counts.values()):
         raise WrongValueError(
-            "all-may-be-zero", "all of these may be 0, so that nothing need be found; let at least one range begin above 0"
+            "all-may-be-zero", "every range here includes 0, so nothing has to be found; let at least one begin above 0"
         )
     return counts
 
 
 def fits(wanted: int | str, found: int) -> bool:
-    """Whether an anomaly was found as often as is predicted."""
+    """Whether an anomaly was found as often as predicted."""
     if isinstance(wanted, int):
         return found == wanted
     low, high = (1, None) if wanted == SOME else _bounds(wanted)

@@ -1,4 +1,4 @@
-"""Pydantic's errors, reworded for people who write YAML: the value, what is wrong with it, and what was perhaps meant."""
+"""Pydantic's errors, reworded for people who write YAML: the value, the problem, and a suggestion."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from chaos.grammar.base import WRONG_VALUE, Location, Message, Mistake, WrongVal
 
 
 class Former(NamedTuple):
-    """A key that there was.
+    """A key of an earlier version.
 
     Attributes:
-        beside: a key that is there still, by which its place is told from others.
-        code, text: of the problem; the text says what to write instead.
+        beside: a key that still exists at the same place, and identifies it.
+        code, text: the message; the text says what to write instead.
     """
 
     beside: str
@@ -28,22 +28,22 @@ _FORMER = {
     "verify": Former(
         "leave_out",
         "key-of-version-1",
-        "every verifier that applies is asked; name those that shall not be, with the reason: leave_out: {ordering: why}",
+        "every verifier that applies runs; name those to skip, each with a reason: leave_out: {ordering: why}",
     ),
     "model": Former(
         "expected",
         "model-by-name",
-        "a copy is expected where nothing is said; for other values write, of the topic that is read: "
+        "without expected, the sink must be a copy of the source; for other values write a query over the source topic: "
         "expected: {sql: 'SELECT key, … AS value, partition, offset FROM TOPIC'}",
     ),
 }
 """Key of earlier versions -> what to write instead."""
 _RAISED = ("value_error", "assertion_error")
-"""What pydantic calls a mistake that a validator has found."""
+"""Pydantic's types of errors that a validator raised."""
 
 
 def mistakes(error: ValidationError, root: type[BaseModel]) -> list[Mistake]:
-    """All errors, without those that only repeat another one.
+    """Reword all errors, and leave out those that only repeat another one.
 
     Args:
         root: the model of the whole file.
@@ -52,7 +52,7 @@ def mistakes(error: ValidationError, root: type[BaseModel]) -> list[Mistake]:
 
 
 def _is_repeated(detail: ErrorDetails) -> bool:
-    """Whether another error says what is wrong inside of this value."""
+    """Whether another error describes the problem inside this value."""
     kind, value = detail["type"], detail["input"]
     return (kind == "literal_error" and isinstance(value, Mapping)) or (kind == "too_short" and bool(value))
 
@@ -144,13 +144,13 @@ _MESSAGES: Mapping[str, _Reworded] = {
     "dict_type": _MAPPING,
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
-    "greater_than_equal": _limit("too-small", "ge", "too small; the least is"),
-    "less_than_equal": _limit("too-large", "le", "too large; the most is"),
+    "greater_than_equal": _limit("too-small", "ge", "too small; the minimum is"),
+    "less_than_equal": _limit("too-large", "le", "too large; the maximum is"),
 }
 
 
 def known_keys(location: Location, root: type[BaseModel]) -> list[str]:
-    """The keys that are allowed at a location, as pydantic gives it: with the tags of discriminated unions in it."""
+    """Keys that are allowed at a location of pydantic, which contains the tags of discriminated unions."""
     here: Any = root
     for part in location:
         here = _one_step_down(here, part)
@@ -166,12 +166,12 @@ def _one_step_down(annotation: Any, part: str | int) -> Any:
         return get_args(plain)[1]
     models = _models(annotation)
     if member := next((model for model in models if len(models) > 1 and part in _tags(model)), None):
-        return member  # first, because a member may have a key that is called like the tag of another
+        return member  # first, because a member may have a key with the name of another's tag
     return next((_fields(model)[part] for model in models if part in _fields(model)), annotation)
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    """The values of ``kind`` by which a union takes this model; none for one that has no kind."""
+    """Values of ``kind`` that select this model in a union; none for a model without a kind."""
     kind = model.model_fields.get("kind")
     return get_args(kind.annotation) if kind else ()
 

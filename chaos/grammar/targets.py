@@ -1,17 +1,17 @@
-"""What a fault is aimed at, as it is declared: roles and links, which are resolved when the fault is injected.
+"""Targets of faults: roles and links, resolved when the fault is injected.
 
 =========  ==========================================================================================================
 brokers    ``leader(orders, 0)``, ``follower(orders, 2)``, of any topic of the file; ``transaction_coordinator`` of the
-           pipeline's first transactional id, or of the one that was on the wire last where none are declared,
-           ``transaction_coordinator(1)`` of that of source partition 1, which must be declared;
-           ``group_coordinator`` of its group; ``controller``; ``any``; ``all``; ``broker-2``; ``receiver`` and ``sender``
-           of the request that the trigger holds, or the trigger of the fault that is followed
-executors  ``executor(busiest)``, ``executor(any)``, ``executor(all)``, ``executor(2)``, which is the one on worker-2
+           pipeline's first transactional id or, if none is declared, of the id that was last on the wire;
+           ``transaction_coordinator(1)`` of the id of source partition 1, which must be declared;
+           ``group_coordinator`` of the pipeline's group; ``controller``; ``any``; ``all``; ``broker-2``; ``receiver`` and
+           ``sender`` of the request that the trigger holds, or that the trigger of the preceding fault holds
+executors  ``executor(busiest)``, ``executor(any)``, ``executor(all)``, ``executor(2)`` on worker-2
 workers    ``worker(any)``, ``worker(all)``, ``worker-2``
 links      ``FROM->TO`` or, between brokers, ``FROM<->TO``: ``spark->leader(orders, 0)``, ``*->broker-2``,
            ``broker-*<->controller``. An end is a broker, ``broker-*``, ``*``, or, on the left, a client: ``spark``,
-           ``app`` (a pipeline without Spark), ``loader``, or ``pipeline``, which is the client under test. On the right
-           of a client it may be ``service(NAME)``, one of ``system: services``, which ``*`` does not stand for
+           ``app`` (a pipeline without Spark), ``loader``, or ``pipeline``, the client under test. From a client, a link
+           may also lead to ``service(NAME)``, one of ``system: services``; ``*`` does not include services
 =========  ==========================================================================================================
 """
 
@@ -63,9 +63,9 @@ class BrokerTarget:
 
     Attributes:
         role: ``broker`` means the broker with this number.
-        topic, partition: of a leader or follower, the topic as the file calls it; for a transaction coordinator, the source
-            partition that its transactional.id stands for, which is 0 when none is declared.
-        number: of ``broker-2``; 0 for all other roles.
+        topic, partition: for a leader or follower, the topic as the file names it; for a transaction coordinator, the source
+            partition of its transactional.id, 0 when none is declared.
+        number: the number in ``broker-2``; 0 for all other roles.
     """
 
     role: Role
@@ -90,7 +90,7 @@ class ExecutorTarget:
     """One or more executors of the pipeline.
 
     Attributes:
-        number: of the worker, if ``which`` is ``on``: the executor on that worker.
+        number: the number of the executor's worker, if ``which`` is ``on``.
     """
 
     which: Literal["busiest", "any", "all", "on"]
@@ -105,7 +105,7 @@ class WorkerTarget:
     """One or more of Spark's workers.
 
     Attributes:
-        number: of ``worker-2``, if ``which`` is ``number``.
+        number: the number in ``worker-2``, if ``which`` is ``number``.
     """
 
     which: Literal["any", "all", "number"]
@@ -117,7 +117,7 @@ class WorkerTarget:
 
 @dataclass(frozen=True, slots=True)
 class ServiceTarget:
-    """A server that a pipeline uses beside Kafka, by its name."""
+    """A named server that a pipeline uses beside Kafka."""
 
     name: str
 
@@ -129,8 +129,9 @@ class ServiceTarget:
 class LinkPattern:
     """Links from the left to the right.
 
-    An endpoint is a client, a broker target, ``broker-*``, or ``*`` for all endpoints (on the right, where connections are
-    accepted, these are the brokers); on the right also a service. The pattern never includes a link of a broker to itself.
+    An endpoint is a client, a broker target, ``broker-*``, or ``*`` for all endpoints; the right one may also be a service.
+    Connections are accepted on the right, so ``*`` stands for the brokers there. The pattern never includes a link of a broker
+    to itself.
     """
 
     left: str | BrokerTarget
@@ -205,7 +206,7 @@ def _must_be_possible(link: LinkPattern) -> None:
         if link.left not in (*CLIENTS, "*") or link.both_ways:
             raise WrongValueError(
                 "service-without-client",
-                f"only clients connect to a service, and it connects to none; write pipeline->{link.right}",
+                f"only clients connect to a service, and a service connects to nothing; write pipeline->{link.right}",
             )
         return
     if link.right in CLIENTS:
@@ -226,7 +227,7 @@ def _endpoint(text: str) -> str | BrokerTarget:
 
 
 def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
-    """Read a broker target where one of `others` could have been written as well."""
+    """Read a broker target; an error also lists `others`, the other words that are allowed here."""
     if number := _BROKER.fullmatch(text):
         return BrokerTarget("broker", number=int(number[1]))
     if "(" in text and not text.endswith(")"):
@@ -269,7 +270,7 @@ def _stripped(value: Any, wanted: str, advice: str) -> str:
 
 
 def _as_text(title: str, *examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
-    """How a target is written down, in files and in the schema."""
+    """Annotations that write a target as text, in files and in the schema."""
     return PlainSerializer(str), WithJsonSchema({"title": title, "type": "string", "examples": list(examples)})
 
 

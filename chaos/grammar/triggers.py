@@ -5,12 +5,12 @@
 {progress: 40%}                some time after 40 % of the workload can be read at the pipeline's output
 {request: EndTxn, nth: 20}     while the 20th EndTxn is on the wire: it is held while the fault is injected
 {fault: cut, after: 2s}        two seconds after another fault of the scenario was proved
-{batch: 2, seen: rows}         when rows of batch 2 of a Spark job are in its sink, and its checkpoint does not say it is done
+{batch: 2, seen: rows}         when rows of batch 2 of a Spark job are in its sink, and the batch is not done
 =============================  ==========================================================================================
 
 Requests have the names of https://kafka.apache.org/protocol.html#protocol_api_keys. Whether clients or brokers send a request
-is taken from the ``listeners`` of each ``*Request.json`` of Kafka 4.3; where these name both, from what was seen to pass a
-listener of clients and the inter-broker one.
+is taken from the ``listeners`` of each ``*Request.json`` of Kafka 4.3; where these name both, from the requests that were seen
+on client listeners and on the inter-broker listener.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ NAMES = (*_CLIENTS.split(), *_BROKERS.split(), *_BOTH.split())
 
 
 def api(text: Any) -> str:
-    """The name of a request.
+    """Check the name of a request.
 
     Raises:
         ValueError: there is no request of this name; the message lists all names.
@@ -56,11 +56,11 @@ Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"title": "request", "
 
 
 class Moment(Declared):
-    """When a fault is injected; its text says what is waited for."""
+    """When a fault is injected; `str` describes the event to wait for."""
 
     @property
     def moment(self) -> str:
-        """What reports say of it afterwards, e.g. ``while EndTxn 3 was on the wire``; "" if no log shows that moment."""
+        """The moment as reports describe it, e.g. ``while EndTxn 3 was on the wire``; "" if no log shows it."""
         return ""
 
 
@@ -77,22 +77,23 @@ class After(Moment):
 class Progress(Moment):
     """`progress: 40%` of the workload committed at the pipeline's output.
 
-    It counts the records that a read_committed reader of the output can see, so duplicates count, and transaction markers and
+    It counts the records that a read_committed reader of the output can see: duplicates count; transaction markers and
     aborted rows do not.
 
-    An output is seen to grow when rows were committed, so this moment would always be the same one of the pipeline's cycle, and
-    never that between a position and its rows. So a part of the usual time between two growths is waited for, too: the seed of
-    the run says how much of it. To strike at one moment of the cycle, aim at a request: ``{request: OffsetCommit, nth: 20}``.
+    The output grows when the pipeline commits rows. A fault at that moment would always strike the same step of the pipeline's
+    cycle, and never fall between a position and its rows. So the fault also waits for a part of the usual time between two
+    growths, and the seed of the run decides for which part. To strike at one step of the cycle, aim at a request:
+    ``{request: OffsetCommit, nth: 20}``.
     """
 
     percent: Percent = Field(alias="progress")
     """how much of the workload."""
     at: Literal["growth"] | None = None
-    """``growth`` strikes at once, when the output was seen to grow."""
+    """``growth`` strikes as soon as the output is seen to grow."""
 
     @property
     def is_offset(self) -> bool:
-        """Whether a part of the time between two growths is waited for."""
+        """Whether the fault also waits for a part of the time between two growths."""
         return self.at is None
 
     def __str__(self) -> str:
@@ -100,17 +101,17 @@ class Progress(Moment):
 
 
 class OnRequest(Moment):
-    """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and is held there while the fault is injected."""
+    """`request: EndTxn, nth: 20, at: request`: that frame is held on the wire while the fault is injected."""
 
     request: Api
-    """its name."""
+    """the name of the request."""
     nth: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
-    """which of them, counted over all links that match, from when output began to flow."""
+    """which of these requests, counted over all matching links from when output began to flow."""
     at: Literal["request", "response"] = "request"
     """hold the request, or the answer to it."""
     link: Links | None = None
-    """where it passes; the default are the links of the pipeline, or those between brokers for requests
-    that only brokers send.
+    """the links that it passes; the default is the links of the pipeline or, for requests that only brokers send, the links
+    between brokers.
     """
     transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
     """a glob, for requests of these transactional ids only."""
@@ -123,7 +124,7 @@ class OnRequest(Moment):
 
     @property
     def frame(self) -> str:
-        """Which request or response it is, in words."""
+        """The request or response in words."""
         frame = f"{self.request} {self.nth}" if self.at == "request" else f"the response to {self.request} {self.nth}"
         of = f" of {self.transactional_id}" if self.transactional_id else ""
         since = f" since {self.since}" if self.since else ""
@@ -141,11 +142,11 @@ class AfterFault(Moment):
     """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that."""
 
     fault: FaultName
-    """its name, or its kind with a number, e.g. ``cut_link-1``."""
+    """the name of the other fault, or its kind with a number, e.g. ``cut_link-1``."""
     once: Literal["injected", "proved"] = "proved"
-    """which moment of it."""
+    """the moment of that fault."""
     after_s: Seconds = Field(alias="after", default=0.0)
-    """how long after that."""
+    """how long after that moment."""
 
     def __str__(self) -> str:
         later = f"{spoken_seconds(self.after_s)} after" if self.after_s else "once"
@@ -153,7 +154,7 @@ class AfterFault(Moment):
 
 
 def _batch(value: Any) -> Any:
-    """One message for both kinds of values, where a union would show an error for each."""
+    """Check both kinds of values at once; a union would report an error for each."""
     if value == LAST or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
     raise WrongValueError("not-a-batch", f"{shown(value)} is not a batch; write its number, counted from 0, or last")
@@ -169,21 +170,21 @@ Seen = Literal["planned", "rows", "done"]
 
 
 class AtBatch(Moment):
-    """`batch: 2, seen: rows`: how far a batch of a Spark job is, by its checkpoint and its sink.
+    """`batch: 2, seen: rows`: a batch of a Spark job reaches a stage, by its checkpoint and its sink.
 
     =======  ===================================================================================
-    planned  the checkpoint has its plan (``offsets/2``); nothing of it may be written yet
-    rows     rows of it are in the sink, committed or not, and the checkpoint does not say it is done
-    done     the checkpoint says it is done (``commits/2``)
+    planned  the checkpoint has the plan of the batch (``offsets/2``); perhaps no row is written yet
+    rows     rows of the batch are in the sink, committed or not, and the batch is not done
+    done     the checkpoint has the commit of the batch (``commits/2``)
     =======  ===================================================================================
 
-    ``last`` is the batch in which all of the workload is planned; which one that is, is known once the loader has ended.
+    ``last`` is the batch whose plan reaches the end of the workload; its number is known once the loader has ended.
     """
 
     batch: Batch
-    """its number in the checkpoint, from 0 on."""
+    """the number of the batch in the checkpoint, counted from 0."""
     seen: Seen = "rows"
-    """how far it is, see above."""
+    """the stage, as above."""
 
     def __str__(self) -> str:
         batch = "the last batch" if self.batch == LAST else f"batch {self.batch}"

@@ -77,7 +77,7 @@ def size(text: Any) -> int:
         raise WrongValueError("not-a-size", f"{shown(text)} is not a size; write a number with a unit, e.g. 100B or 4KB")
     value = int(match[1]) * _BYTES[match[2]]
     if value > _MOST_BYTES:
-        raise WrongValueError("size-too-large", f"{text!r} is too large; the most is 1MB")
+        raise WrongValueError("size-too-large", f"{text!r} is too large; the maximum is 1MB")
     return value
 
 
@@ -101,7 +101,7 @@ def text_of_seconds(value: float) -> str:
 
 
 def spoken_seconds(value: float) -> str:
-    """A duration as it is read: ``5 s``, ``400 ms``."""
+    """A duration in prose: ``5 s``, ``400 ms``."""
     return " ".join(_number_and_unit(value))
 
 

@@ -1,4 +1,4 @@
-"""YAML read into values that keep their line and column, so that errors are ``file:line:col: message [code]``."""
+"""Reads YAML into values that keep their line and column, for errors of the form ``file:line:col: message [code]``."""
 
 import re
 import warnings
@@ -104,10 +104,10 @@ def place_of(tree: Any, location: Location, *, at_key: bool = False) -> Place:
 
 
 def copied(node: Any, known: dict[int, Any] | None = None) -> Any:
-    """What was parsed once more, with its places and without its comments, which take most of the time of a deep copy.
+    """Copy a parsed value with its places and without its comments, which take most of the time of a deep copy.
 
     Args:
-        known: what was copied already, by `id`: an alias stays one.
+        known: `id` of a node -> its copy, so that an alias stays an alias.
     """
     known = {} if known is None else known
     if id(node) in known:
@@ -129,7 +129,7 @@ def copied(node: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 def _key(node: Any, part: str | int) -> tuple[Any] | None:
-    """The key or index of this part; in a tuple, because None can be a key too."""
+    """Find the key or index of this part; it is in a tuple because None can be a key."""
     if isinstance(node, CommentedSeq):
         return (part,) if isinstance(part, int) and part < len(node) else None
     if isinstance(node, CommentedMap):
@@ -158,15 +158,15 @@ def _explained(error: MarkedYAMLError) -> tuple[Place, Message]:
     mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else Place()
     if isinstance(error, DuplicateKeyError) and (key := re.match(r'found duplicate key "(.*?)" with', problem)):
-        return place, Message("key-twice", f"{key[1]!r} is here twice; keep one")
+        return place, Message("key-twice", f"{key[1]!r} occurs twice; keep one")
     return place, Message("not-yaml", ": ".join(part.splitlines()[0] for part in (context, problem) if part))
 
 
 def read(path: Path) -> str:
-    """The text of a file.
+    """Read the text of a file.
 
     Raises:
-        ScenarioError: it cannot be read.
+        ScenarioError: the file cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -177,13 +177,13 @@ def read(path: Path) -> str:
 
 
 def tree_of(text: str, path: Path, nothing: Message) -> Mapping[str, Any]:
-    """The values of a text, as `parse` returns them.
+    """Parse a text that must be a mapping; values as in `parse`.
 
     Args:
         nothing: the message for a text that is not a mapping, and so declares nothing.
 
     Raises:
-        ScenarioError: it is not YAML, or not a mapping.
+        ScenarioError: the text is not YAML, or not a mapping.
     """
     try:
         tree = parse(text)
@@ -195,6 +195,6 @@ def tree_of(text: str, path: Path, nothing: Message) -> Mapping[str, Any]:
 
 
 def wrong_at(mistakes: Iterable[Mistake], tree: Any, path: Path) -> ScenarioError:
-    """An error with one line for each mistake, in the order of the file."""
+    """Return an error with one line for each mistake, in the order of the file."""
     placed = {(place_of(tree, found.location, at_key=found.at_key), found.message) for found in mistakes}
     return ScenarioError("\n".join(as_line(f"{path}:{place}", message) for place, message in sorted(placed)))
