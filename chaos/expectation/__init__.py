@@ -1,1 +1,1 @@
-"""What a sink must hold, by what its user says of it."""
+"""Expectations: the rows that a sink must hold, as its user defines them."""

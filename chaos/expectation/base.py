@@ -1,4 +1,4 @@
-"""What the parts of a model share: its error, and the views of topics that it is given."""
+"""Shared parts of models: their error, and the views of topics that they read."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,20 +15,20 @@ from verifiers import arrow, evidence
 Views = Mapping[str, DataFrame]
 """Name of a topic -> its records, with the columns of `COLUMNS`."""
 Hold = Callable[[DataFrame], DataFrame]
-"""Computes rows once and for all."""
+"""Computes rows once, and keeps them."""
 IsApart = Callable[[DataFrame], bool]
-"""Whether it is certain of rows that no two share a place; they are counted by place where it is not."""
+"""Whether it is certain that no two of these rows share a place; if it is not, they are counted by place."""
 COLUMNS = {"key": "string", "value": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
 LONGEST = 300
 NOWHERE = tuple(f"CAST(NULL AS BIGINT) AS {name}" for name in ("partition", "offset"))
-"""SQL: the place of a row that no record demands alone."""
+"""SQL: the place of a row that no single record demands."""
 
 
 class ModelError(Exception):
-    """What is expected cannot be said; the message says what is wrong, and what to do.
+    """The expected rows cannot be determined; the message says why, and what to do.
 
     Attributes:
-        of_identity: whether that is what is wrong, and not the model.
+        of_identity: whether the identity is wrong, rather than the model.
     """
 
     def __init__(self, message: str, *, of_identity: bool = False) -> None:
@@ -38,7 +38,7 @@ class ModelError(Exception):
 
 @contextmanager
 def told(key: str = "", sources: Views | None = None, columns: Sequence[str] = ()) -> Iterator[None]:
-    """What Spark says is wrong, in a line, with what there is where a name is not known."""
+    """Turn an error of Spark into a ModelError of one line, which lists the names that exist."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -53,15 +53,15 @@ def told(key: str = "", sources: Views | None = None, columns: Sequence[str] = (
 
 
 def view(records: DataFrame) -> DataFrame:
-    """A topic as it was landed (`verifiers.evidence.OBSERVED`), as a query sees it."""
+    """Select the columns that a query sees from a landed topic (`verifiers.evidence.OBSERVED`)."""
     return records.selectExpr("key", "value", "partition", "offset", "timestamp_millis(timestamp_ms) AS timestamp")
 
 
 def nothing(spark: SparkSession) -> DataFrame:
-    """A topic without a record."""
+    """Return a topic without records."""
     return view(arrow.made(spark, [], evidence.OBSERVED))
 
 
 def all_of(sources: Views) -> DataFrame:
-    """The records of all topics."""
+    """Unite the records of all topics."""
     return reduce(DataFrame.unionByName, sources.values())

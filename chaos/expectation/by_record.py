@@ -1,14 +1,13 @@
-"""A query that says what each record becomes: one row, with the key and the place of the record, and a value made of it alone.
+"""Recognises a query that makes one row of each record, with the record's key and place, and a value from this record alone.
 
-Recognised from the plan that Spark has made of the query, and never from its text. Spark's optimizer removes what changes
-nothing, a subquery that renames columns or a cast of text to text for example. What is left must be a single projection of the
-topic::
+Spark's plan of the query decides, never its text. Spark's optimizer removes steps without effect, such as a subquery that
+renames columns, or a cast of text to text. The rest must be a single projection of the topic::
 
     Project [key#0, upper(value#1) AS value#5, partition#2, offset#3]
     +- LogicalRDD [key#0, value#1, partition#2, offset#3, timestamp#4]
 
 A filter, a join, an aggregate, a window, a LIMIT or an explode is another operator; a query inside an expression may see other
-records; what is drawn by chance is no function of a record.
+records; a random value is not a function of a record.
 """
 
 from typing import Any
@@ -23,15 +22,15 @@ _PASSED_ON = "AttributeReference"
 
 
 def unread(spark: SparkSession) -> DataFrame:
-    """A topic of which Spark does not know whether it has records: of one without any, it would make an empty plan."""
+    """Return a topic that Spark does not know to be empty; else it would make an empty plan."""
     return spark.createDataFrame(spark.sparkContext.emptyRDD(), ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
 
 
 def is_so(query: DataFrame, topic: DataFrame) -> bool:
-    """Whether the query is such a one.
+    """Whether a query makes one row of each record.
 
     Args:
-        topic: what it reads, `unread`.
+        topic: the view that it reads, from `unread`.
     """
     plan: Any = query._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way to it
     if _kind(plan) != "Project" or not plan.child().children().isEmpty() or not plan.subqueriesAll().isEmpty():
@@ -42,7 +41,7 @@ def is_so(query: DataFrame, topic: DataFrame) -> bool:
 
 
 def _passed_on(column: Any) -> tuple[str, int] | None:
-    """The name of a column that is one of the topic as it is, and which one that is."""
+    """Return the name of a column that passes on a column of the topic, and the id of that column."""
     source = column.child() if _kind(column) == "Alias" else column
     return (column.name().lower(), source.exprId().id()) if _kind(source) == _PASSED_ON else None
 

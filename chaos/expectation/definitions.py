@@ -1,6 +1,6 @@
-"""Who says which rows a sink must hold: a query, a function, a twin, or the source itself, which is copied.
+"""Definitions of the rows that a sink must hold: a query, a function, a twin, or the source itself, which is copied.
 
-What a scenarios file has of each, and what is refused, is one class in `chaos.scenario.expected`.
+The keys of each in a scenarios file, and the checks of them, are one class in `chaos.scenario.expected`.
 """
 
 import importlib
@@ -31,21 +31,21 @@ from chaos.matching.demanded import Demanded
 from chaos.scenario.expected import ByFunction, ByQuery, ByTwin, Copied, Way
 
 TWIN = "twin"
-"""The folder of a run, or of the cache, with what a run without faults has written."""
+"""The folder, in a run or in the cache, with the output of a run without faults."""
 ROWS = "rows"
 ABOUT = "about.json"
-"""Beside the rows of a twin: of which source they are."""
-_WITHIN_S = 600.0  # a function may count and collect what it is given
-_OF_TWIN = "a run without faults does not say which record of the source demands a row"
+"""The file beside the rows of a twin that identifies their source."""
+_WITHIN_S = 600.0  # a function may count and collect the records
+_OF_TWIN = "a run without faults does not show which source record a row comes from"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which rows of these topics a sink must hold: all that a model is beside who says it.
+    """The input of a definition: the topics, the form of the sink, and the identity of rows.
 
     Attributes:
         views: the topics that the pipeline reads.
-        identity: SQL over key and value, or over the columns of a table, by which rows are told apart; "" for none.
+        identity: SQL over key and value, or over the columns of a table, that identifies a row; "" for none.
         hold, is_apart: see `chaos.expectation.base`.
     """
 
@@ -60,12 +60,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Definition(ABC):
-    """One way to say it.
+    """One definition of the expected rows.
 
     Attributes:
-        declared: its declaration, under `expected`.
+        declared: the class of its declaration under `expected`.
         is_copy: whether the rows are the records of the source.
-        keeps_headers: whether the headers of a record are a part of what is demanded.
+        keeps_headers: whether the headers of a record are part of the expected row.
     """
 
     declared: ClassVar[type[Way]]
@@ -74,56 +74,56 @@ class Definition(ABC):
 
     @classmethod
     def of(cls, way: Any, folder: Path) -> Self:  # noqa: ARG003 - most need nothing else
-        """The same, as it was declared.
+        """Create the definition from its declaration.
 
         Args:
-            folder: of the run, where the rows of a twin are.
+            folder: the folder of the run, which has the rows of a twin.
         """
         return cls(*(getattr(way, field.name) or "" for field in fields(cls)))
 
     @property
     @abstractmethod
     def called(self) -> str:
-        """What this is in a sentence."""
+        """The definition, in a sentence."""
 
     def require_known(self, asked: Question) -> None:  # noqa: B027 - most have nothing to check
-        """Check what can be checked without records; those topics have none.
+        """Check as much as possible without records; the topics have none.
 
         Raises:
-            ModelError: there is an error.
+            ModelError: the definition has an error.
         """
 
-    def require_same(self, asked: Question) -> None:  # noqa: B027 - a twin only was made of a source
-        """Raise ModelError where this was said of another source."""
+    def require_same(self, asked: Question) -> None:  # noqa: B027 - only a twin was made from a source
+        """Raise ModelError if the rows were made from another source."""
 
-    def is_by_record(self, asked: Question, topic: str) -> bool:  # noqa: ARG002 - a query can be looked into, and no other one
-        """Whether each record of a topic demands one row: of its own key and place, and of a value made of it alone.
+    def is_by_record(self, asked: Question, topic: str) -> bool:  # noqa: ARG002 - only a query can be inspected
+        """Whether each record of a topic demands one row, with its key and place, and a value from this record alone.
 
         Args:
-            asked: its topics are `by_record.unread`.
+            asked: its topics are from `by_record.unread`.
         """
         return False
 
     def contracted(self, asked: Question) -> DataFrame:
-        """The rows that follow from the records, with the columns of the sink; nothing is computed yet.
+        """Return the rows with the columns of the sink; nothing is computed yet.
 
         Raises:
-            ModelError: they cannot be had.
+            ModelError: the rows cannot be determined.
         """
         raise NotImplementedError
 
     @abstractmethod
     def demanded(self, asked: Question) -> Demanded:
-        """The rows.
+        """Compute the rows.
 
         Raises:
-            ModelError: they cannot be had.
+            ModelError: the rows cannot be determined.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Copy(Definition):
-    """The sink holds what the source does."""
+    """The sink holds the records of the source."""
 
     declared: ClassVar[type[Way]] = Copied
     is_copy: ClassVar[bool] = True
@@ -135,16 +135,16 @@ class Copy(Definition):
 
     def demanded(self, asked: Question) -> Demanded:
         copied = asked.sources.copied(asked.views)
-        assert copied is not None  # noqa: S101 - of one topic the source itself is asked
+        assert copied is not None  # noqa: S101 - with one topic, the source itself is compared
         return copied
 
 
 @dataclass(frozen=True, slots=True)
 class Twin(Definition):
-    """The sink holds what the same pipeline wrote of the same workload while nothing was broken.
+    """The sink holds the rows that the same pipeline wrote for the same workload without faults.
 
     Attributes:
-        place: the folder with its rows.
+        place: the folder with these rows.
     """
 
     place: str
@@ -160,17 +160,15 @@ class Twin(Definition):
         return "the run without faults"
 
     def require_same(self, asked: Question) -> None:
-        """Raise ModelError where the source has other records than it had for the twin: a loader may be refused some."""
+        """Raise ModelError if the source differs from that of the twin: brokers may refuse some records."""
         then = json.loads((Path(self.place).parent / ABOUT).read_text(encoding="utf-8"))["source"]
         now = asked.sources.fingerprint(asked.views)
         if now != then:
-            counts = f"{now['records']} records, and {then['records']} then"
-            raise ModelError(
-                f"the source has other records than in the run without faults ({counts}), so other rows may be due"
-            )
+            counts = f"{now['records']} records now, {then['records']} then"
+            raise ModelError(f"the source differs from that of the run without faults ({counts}), so other rows may be due")
 
     def demanded(self, asked: Question) -> Demanded:
-        """Nobody knows which record of the source demands which row of it."""
+        """Read the rows; none has a place, because no one knows which source record demands it."""
         with told():
             written = asked.spark.read.schema("key string, value string").parquet(self.place)
             rows = written.selectExpr("*", *NOWHERE).localCheckpoint()
@@ -182,10 +180,10 @@ class Computed(Definition):
 
     @abstractmethod
     def given(self, asked: Question) -> DataFrame:
-        """Rows as they are given; nothing needs to be computed yet.
+        """Return the rows as the user defines them; they need not be computed yet.
 
         Raises:
-            ModelError: they cannot be had.
+            ModelError: the rows cannot be determined.
         """
 
     def contracted(self, asked: Question) -> DataFrame:
@@ -200,7 +198,7 @@ class Computed(Definition):
 
 @dataclass(frozen=True, slots=True)
 class Query(Computed):
-    """A query sees each topic that the pipeline reads as a view of its name."""
+    """A query over the topics that the pipeline reads, each of which is a view of the same name."""
 
     sql: str
     declared: ClassVar[type[Way]] = ByQuery
@@ -210,12 +208,12 @@ class Query(Computed):
         return "the query"
 
     def require_known(self, asked: Question) -> None:
-        """Spark reads the query. One that would give other rows when it is asked again is refused: no sink could hold them."""
+        """Let Spark read the query, and refuse one that may give other rows the next time: no sink could match it."""
         query = self.given(asked)
         asked.form.contracted(query, self.called, asked.sources, asked.identity)
         varies = repeatable.why_not(query)
         if varies:
-            raise ModelError(f"it does not give the same rows each time: {varies}; leave that out")
+            raise ModelError(f"the query does not give the same rows each time: {varies}; remove that")
 
     def is_by_record(self, asked: Question, topic: str) -> bool:
         query = self.given(asked)
@@ -227,13 +225,13 @@ class Query(Computed):
         with told("sql", asked.views), _seen(spark, asked.views):
             parser: Any = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark has no other way to it
             sql = self.sql.strip().rstrip(";")
-            parser.parseQuery(sql)  # it refuses commands, which `sql` would carry out
+            parser.parseQuery(sql)  # it refuses commands, which `sql` would execute
             return spark.sql(sql)
 
 
 @contextmanager
 def _seen(spark: SparkSession, views: Views) -> Iterator[None]:
-    """The topics as views of these names, as long as the query is read."""
+    """Offer the topics as views of these names while the query is read."""
     names = {topic: "`" + topic.replace("`", "``") + "`" for topic in views}
     for topic, name in names.items():
         views[topic].createOrReplaceTempView(name)
@@ -241,16 +239,16 @@ def _seen(spark: SparkSession, views: Views) -> Iterator[None]:
         yield
     finally:
         for topic in names:
-            spark.catalog.dropTempView(topic)  # this one takes the name as it is, and knows none in backquotes
+            spark.catalog.dropTempView(topic)  # it takes the plain name, and finds none in backquotes
 
 
 @dataclass(frozen=True, slots=True)
 class Function(Computed):
-    """A function of Python is given the topics as DataFrames, by their names, and the session.
+    """A Python function, which gets the topics as DataFrames by name, and the session.
 
     Attributes:
         python: ``module:function``.
-        folder: where its module is looked for first.
+        folder: the folder in which its module is looked for first.
     """
 
     python: str
@@ -262,16 +260,16 @@ class Function(Computed):
         return self.python
 
     def require_known(self, _asked: Question) -> None:
-        """The function is imported."""
+        """Import the function."""
         self._imported()
 
     def given(self, asked: Question) -> DataFrame:
         function = self._imported()
-        asked.spark.sparkContext.pythonExec = sys.executable  # of Spark's Python workers, should it need them
+        asked.spark.sparkContext.pythonExec = sys.executable  # for Spark's Python workers, if the function needs them
         with _raised(self.python, "raised"):
             found = function(dict(asked.views), asked.spark)
         if not isinstance(found, DataFrame):
-            raise ModelError(f"{self.python} returned a value of type {type(found).__name__}, and not a DataFrame of Spark")
+            raise ModelError(f"{self.python} returned a value of type {type(found).__name__}; return a Spark DataFrame")
         return found
 
     def _imported(self) -> Callable[..., Any]:
@@ -281,13 +279,13 @@ class Function(Computed):
             cloudpickle.register_pickle_by_value(found)  # type: ignore[no-untyped-call] # Spark's Python workers may not find it
         function: Callable[..., Any] | None = getattr(found, name, None)
         if not callable(function):
-            raise ModelError(f"there is no function {name} in {module} ({getattr(found, '__file__', None) or 'built in'})")
+            raise ModelError(f"{module} ({getattr(found, '__file__', None) or 'built in'}) has no function {name}")
         return function
 
 
 @contextmanager
 def _importable(module: str, folder: str) -> Iterator[None]:
-    """The folder is looked in first; one of this name that was imported from elsewhere is put aside for good."""
+    """Import from this folder first, and forget a module of this name that was imported from elsewhere."""
     top = module.partition(".")[0]
     there = importlib.machinery.PathFinder.find_spec(top, [folder]) if folder else None
     loaded = sys.modules.get(top)
@@ -304,9 +302,10 @@ def _importable(module: str, folder: str) -> Iterator[None]:
 
 @contextmanager
 def _raised(function: str, what: str) -> Iterator[None]:
-    """Whatever the user's code raises, in a line. The third place with a broad ``except``: that code may be anything.
+    """Turn any exception of the user's code into a ModelError of one line.
 
-    A warning is not an error there, whatever pytest makes of warnings in this repository.
+    This is the third place with a broad ``except``: that code may raise anything. Its warnings are not errors, even where
+    pytest turns warnings into errors.
     """
     try:
         with warnings.catch_warnings(), user_code.confined(_WITHIN_S):
@@ -325,9 +324,9 @@ _ALL: tuple[type[Definition], ...] = (Copy, Query, Function, Twin)
 
 
 def of(way: Way, folder: Path) -> Definition:
-    """Who says it, as a scenarios file declares it.
+    """Create the definition that a scenarios file declares.
 
     Args:
-        folder: of the run.
+        folder: the folder of the run.
     """
     return next(said for said in _ALL if isinstance(way, said.declared)).of(way, folder)

@@ -1,4 +1,4 @@
-"""An expression that says something of one record: its identity, or the value that it demands."""
+"""Expressions over one record: its identity, or the value that it demands."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from chaos.expectation import repeatable
 
 
 def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = False) -> str:
-    """Why an expression says nothing of one record alone, in a line; an empty text if it does.
+    """Why an expression does not describe a single record, in one line; an empty text if it does.
 
     Args:
-        rows: an empty frame with the columns that there are.
-        may_be_constant: whether it may be the same for all records.
+        rows: an empty frame with the available columns.
+        may_be_constant: whether the expression may be the same for all records.
     """
     try:
-        rows.where(expression.cast("string").isNotNull())  # refuses what is made of several rows, or makes several of one
+        rows.where(expression.cast("string").isNotNull())  # refuses aggregates and generators
         found = rows.select(expression.cast("string"))
     except PySparkException as error:
         return _first_line(error)
@@ -26,12 +26,12 @@ def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = Fals
         return "it is the same for all records"
     varies = repeatable.why_not(found)
     if varies:
-        return f"it may be another each time it is asked for the same record: {varies}."
+        return f"it may give another value each time for the same record: {varies}."
     return ""
 
 
 def why_no_sql(rows: DataFrame, sql: str) -> str:
-    """The same of SQL."""
+    """Parse SQL, and check it with `why_not`."""
     try:
         expression = F.expr(f"CAST({sql} AS STRING)")
     except PySparkException as error:

@@ -1,4 +1,4 @@
-"""What a sink is: a log, a state, or a table. It decides what the demanded rows look like, and which rows answer them."""
+"""Forms of a sink: a log, a state, or a table. The form decides the columns of demanded rows, and which rows answer them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _OF_TABLE = "the rows of a table have no order"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A topic, each record of which counts.
+    """A topic in which every record counts.
 
     Attributes:
-        counts_records: whether its growth is counted in records of the source, as how many rows there are is not seen.
-        identity_is_key: whether what identifies a row is its key, and stands beside no other one.
-        last_values: whether of each key the last value counts, and not how it came to that.
+        counts_records: whether growth is counted in source records, because the number of rows is not visible.
+        identity_is_key: whether the identity of a row takes the place of its key.
+        last_values: whether only the last value of each key counts.
     """
 
     counts_records: ClassVar[bool] = False
@@ -36,14 +36,14 @@ class Log:
     last_values: ClassVar[bool] = False
 
     def contracted(self, found: DataFrame, called: str, sources: OneTopic, _identity: str = "") -> DataFrame:
-        """The columns of rows, as text and numbers: key, value, partition, offset.
+        """Convert the columns of rows to text and numbers: key, value, partition, offset.
 
         Args:
-            called: who gives them, in a sentence.
-            identity: SQL by which rows are told apart.
+            called: the definition of the rows, in a sentence.
+            identity: SQL that identifies a row.
 
         Raises:
-            ModelError: one is missing, of another type, or no column of a record.
+            ModelError: a column is missing, has a wrong type, or is not a column of a record.
         """
         kinds = [(name.lower(), kind) for name, kind in found.dtypes]
         if wrong := _wrong_columns([name for name, _ in kinds], sources) or next(
@@ -60,10 +60,10 @@ class Log:
     def demand(
         self, held: DataFrame, called: str, views: Views, sources: OneTopic, is_apart: IsApart | None = None
     ) -> Demanded:
-        """The rows that `contracted` gave, counted, and with what is known of their order.
+        """Count the rows from `contracted`, and find out whether their order is known.
 
         Raises:
-            ModelError: a place is of no record, or a key has two rows and may have one.
+            ModelError: a place belongs to no record, or a key has two rows where one is allowed.
         """
         count, placed, lowest, highest, before = (
             held.selectExpr("partition", "offset", "partition IS NOT NULL AND offset IS NOT NULL AS placed")
@@ -79,22 +79,22 @@ class Log:
         partitions = 1 + (all_of(views).selectExpr("coalesce(max(partition), 0)").collect()[0][0] if placed else 0)
         if lowest < 0 or before < 0 or highest >= partitions:
             place = f"offset {before}" if before < 0 else f"partition {lowest if lowest < 0 else highest}"
-            raise ModelError(f"{called} has a row with {place}, and the source has none such; give the place of a record")
+            raise ModelError(f"{called} returned a row with {place}; return the partition and offset of a source record")
         if sources.unordered:
             return Demanded(held, count, sources.unordered, placed=False)
         if placed < count:
             return Demanded(
-                held, count, f"{count - placed} of its rows have no partition and offset of the source", placed=False
+                held, count, f"{count - placed} expected rows have no partition and offset of the source", placed=False
             )
         shared = 0 if is_apart is not None and is_apart(held) else _sharing(held)
-        return Demanded(held, count, f"{shared} of its rows share a record of the source" if shared else "", placed=True)
+        return Demanded(held, count, f"{shared} expected rows share a source record" if shared else "", placed=True)
 
     def counted(self, log: DataFrame) -> DataFrame:
-        """Those of the records of a log that count."""
+        """Return the records of a log that count."""
         return log
 
     def undue(self, called: str, sources: OneTopic) -> str:
-        """Why it is not known which rows are due while records of the source are left; "" where the places of rows tell it."""
+        """Why it is unknown which rows are due while records of the source are left; "" if the places of rows decide."""
         return sources.undue(called)
 
     def answering(
@@ -107,7 +107,7 @@ class Log:
         identity: str = "",
         as_they_are: bool = True,
     ) -> Numbering:
-        """Which rows of the sink answer these; arguments as in `chaos.matching.row_ids.of_sink`."""
+        """Find the rows of the sink that answer these; arguments as in `chaos.matching.row_ids.of_sink`."""
         return row_ids.of_sink(
             found.rows,
             positions,
@@ -121,7 +121,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class State(Log):
-    """A topic that is a state: one row for each key; one without a value is none, as a tombstone is."""
+    """A topic that is a state: one row for each key; a row without a value counts as absent, like a tombstone."""
 
     counts_records: ClassVar[bool] = True
     last_values: ClassVar[bool] = True
@@ -132,7 +132,7 @@ class State(Log):
         twice = held.groupBy("key").count().where("count > 1").orderBy("key").first()
         if twice is not None:
             key = "null" if twice["key"] is None else repr(twice["key"])
-            raise ModelError(f"{called} gives {twice['count']} rows of key {key}, and a state has one; GROUP BY the key")
+            raise ModelError(f"{called} gives {twice['count']} rows for key {key}, but a state has one; GROUP BY the key")
         there = held.where("value IS NOT NULL")
         return Demanded(there, there.count(), row_ids.OF_STATE, placed=False)
 
@@ -140,7 +140,7 @@ class State(Log):
         return row_ids.last_of_each(log)
 
     def undue(self, called: str, _sources: OneTopic) -> str:
-        return f"{called} says what the state must be at the end, so it is not known what it must be now"
+        return f"{called} defines the state at the end only, so it is unknown which values are due"
 
     def answering(self, found: Demanded, positions: Mapping[int, int], lines: int, **_words: bool | str) -> Numbering:
         return row_ids.of_last_values(found.rows, positions, lines)
@@ -148,10 +148,10 @@ class State(Log):
 
 @dataclass(frozen=True, slots=True)
 class TableRows(Log):
-    """A table; its rows have its columns, which become text as those of the table did when they were read.
+    """A table; expected rows have its columns, and become text in the same way as the rows that were read.
 
     Attributes:
-        columns: of the table; until it has been read there are none, and those that are given are taken for them.
+        columns: the columns of the table; empty until it has been read, and then those of the expected rows are used.
     """
 
     columns: Columns = ()
@@ -171,7 +171,7 @@ class TableRows(Log):
             return as_there.select(own.alias("key"), value.alias("value"), *nowhere)
 
     def undue(self, called: str, _sources: OneTopic) -> str:
-        return f"{called} does not say which record demands a row of a table, so it is not known which rows are due"
+        return f"{called} does not say which record a row of a table comes from, so it is unknown which rows are due"
 
     def answering(
         self, found: Demanded, positions: Mapping[int, int], lines: int, *, identity: str = "", **_words: bool | str
@@ -180,46 +180,46 @@ class TableRows(Log):
 
 
 def of_scenario(scenario: Scenario) -> Log:
-    """What the sink of a scenario's pipeline is."""
+    """Choose the form of the sink of a scenario's pipeline."""
     if scenario.table is not None:
         return TableRows()
     return State() if scenario.pipeline.sink and scenario.pipeline.sink.form == "state" else Log()
 
 
 def _sharing(rows: DataFrame) -> int:
-    """How many rows share a place with another."""
+    """Count the rows that share a place with another."""
     alike = rows.groupBy("partition", "offset").count().where("count > 1")
     shared: int = alike.selectExpr("coalesce(sum(count), 0)").collect()[0][0]
     return shared
 
 
 def _unlike(found: Sequence[tuple[str, str]], columns: Columns) -> str:
-    """Why these are not the columns of the table; "" if they are. Whole numbers may be of different sizes."""
+    """Why these columns differ from those of the table; "" if they do not. Whole numbers may have different sizes."""
     there, given = ({name.lower(): kind for name, kind in ones} for ones in (columns, found))
     listed = ", ".join(f"{name} {kind}" for name, kind in columns)
     if len(given) < len(found):
-        return "has two columns of one name; keep one"
+        return "has two columns of the same name; keep one"
     missing = next((name for name in there if name not in given), None)
     if missing is not None:
-        return f"has no column {missing}, and the table has; the columns of the table are {listed}"
+        return f"lacks the column {missing} of the table, whose columns are {listed}"
     unknown = next((name for name in given if name not in there), None)
     if unknown is not None:
-        return f"has a column {unknown}, and the table has none; the columns of the table are {listed}"
+        return f"has a column {unknown} that is not in the table, whose columns are {listed}"
     for name, kind in there.items():
         one = given[name]
         if one not in {kind, "void"} and not {one, kind} <= set(_NUMBERS):
-            return f"has a column {name} of type {one}, and that of the table is {kind}; write CAST({name} AS {kind})"
+            return f"has a column {name} of type {one}, but the table has type {kind}; write CAST({name} AS {kind})"
     return ""
 
 
 def _wrong_columns(names: Sequence[str], sources: OneTopic) -> str:
-    """Why columns of these names are no rows; "" if they are."""
+    """Why columns of these names do not make rows; "" if they do."""
     for name in ("key", "value"):
         if name not in names:
             return f"has no column {name}; its columns are {', '.join(names)}. For records without one, write NULL AS {name}"
     unknown = next((name for name in names if name not in _OF_ROWS), None)
     if unknown is not None:
-        return f"has a column {unknown}, which no row of a sink has; the columns are {', '.join(_OF_ROWS)}"
+        return f"has an unknown column {unknown}; the columns of a sink are {', '.join(_OF_ROWS)}"
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return f"has two columns {twice}; keep one"
@@ -228,12 +228,12 @@ def _wrong_columns(names: Sequence[str], sources: OneTopic) -> str:
         return refused
     if ("partition" in names) != ("offset" in names):
         one, other = ("partition", "offset") if "partition" in names else ("offset", "partition")
-        return f"has {one} and no {other}; both together are the place of a record of the source"
+        return f"has {one} but not {other}; return both, the place of a source record, or neither"
     return ""
 
 
 def _wrong_type(name: str, kind: str) -> str:
     """Why a column may not have this type; "" if it may."""
     if name in {"key", "value"}:
-        return "" if kind in _TEXTS else f"has a {name} of type {kind}; CAST({name} AS STRING), or make it a binary"
-    return "" if kind in _NUMBERS else f"has a column {name} of type {kind}; give a whole number"
+        return "" if kind in _TEXTS else f"has a {name} of type {kind}; write CAST({name} AS STRING), or return binary"
+    return "" if kind in _NUMBERS else f"has a column {name} of type {kind}; return a whole number"

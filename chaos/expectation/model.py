@@ -1,4 +1,4 @@
-"""What a sink must hold, said by its user: in SQL over what the source holds, by a function of Python, by a run without faults.
+"""The rows that a sink must hold, defined by SQL over the source, by a Python function, or by a run without faults.
 
 A query sees each topic that the pipeline reads as a view of the same name::
 
@@ -7,18 +7,19 @@ A query sees each topic that the pipeline reads as a view of the same name::
     offset       long
     timestamp    timestamp
 
-and gives the rows of the sink: ``key`` and ``value``, text or bytes, and perhaps ``partition`` and ``offset``: the place of the
-source record that demands the row. Where each row has such a place, and no two have the same, their order is known. A function
-is given the same views as DataFrames, by their names, and the session, and returns such rows.
+and returns the rows of the sink: ``key`` and ``value``, text or bytes, and optionally ``partition`` and ``offset``: the place
+of the source record that demands the row. If each row has such a place, and no two share one, their order is known. A function
+gets the same views as DataFrames by name, and the session, and returns such rows.
 
-Where the sink is a table, the rows have the columns of the table instead. They become text as those of the table did when they
-were read (`chaos.contract.read_table`).
+If the sink is a table, the rows have the columns of the table instead. They become text in the same way as the rows that were
+read (`chaos.contract.read_table`).
 
-A *twin* needs neither: its rows are those that the same pipeline wrote of the same workload while nothing was broken
-(`chaos.engine.twins`). They are in the run's folder, as text already.
+A *twin* needs neither: its rows are those that the same pipeline wrote for the same workload without faults
+(`chaos.engine.twins`). They are in the run's folder, already as text.
 
-The rows are a multiset, and `chaos.matching.row_ids` says which row of the sink answers which of them. A model has three parts,
-each of which is one class: who says it (`said`), what the sink is (`forms`), and what is filled (`sources`).
+The rows are a multiset, and `chaos.matching.row_ids` decides which row of the sink answers which of them. A model has three
+parts, each of which is one class: the definition of the rows (`said`), the form of the sink (`forms`), and the filled topics
+(`sources`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,12 +47,13 @@ _COPY, _LOG, _ONE_TOPIC = Copy(), Log(), OneTopic()
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a sink must hold.
+    """The rows that a sink must hold.
 
     Attributes:
-        identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
-        stated_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit topics``.
-        integers: the topic that our own loader fills with its integers; "" where rows are of one's own.
+        identity: SQL over key and value; a row with an expected identity but another value has a wrong value, and any other
+            row is unexpected; "" for none.
+        stated_in: the place of the user's words: the declaration of a ``pipeline``, or the options of ``chaos audit topics``.
+        integers: the topic that our own loader fills with integers; "" for the user's own rows.
     """
 
     said: Definition = _COPY
@@ -68,15 +70,15 @@ class Model:
 
     @property
     def compares_headers(self) -> bool:
-        """Whether headers count as a part of the value; a query and an identity see values as they are, without them."""
+        """Whether headers count as part of the value; queries and identities see values without headers."""
         return self.said.keeps_headers and not self.identity
 
     def of_columns(self, columns: Columns) -> "Model":
-        """The same, where the table that is the sink was read."""
+        """Return this model for a sink that is a table with these columns."""
         return replace(self, form=TableRows(columns))
 
     def told(self, error: ModelError) -> str:
-        """An error with the place of what is wrong."""
+        """Prefix an error with its key or option."""
         if self.stated_in == "options":
             return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
         key = "identity" if error.of_identity else f"expected, {self.said.declared.key}"
@@ -86,7 +88,7 @@ class Model:
         """Check what can be checked without records: Spark reads the query and the identity, the function is imported.
 
         Raises:
-            ModelError: there is an error.
+            ModelError: the model has an error.
         """
         self.said.require_known(self._question(spark, {topic: nothing(spark) for topic in topics}))
         if self.identity and not self.form.identity_is_key:
@@ -95,7 +97,7 @@ class Model:
                 raise ModelError(f"{one_line(wrong, LONGEST)} The columns are key, value.", of_identity=True)
 
     def is_by_record(self, spark: SparkSession, topics: Sequence[str]) -> bool:
-        """Whether each integer demands one row of its own key and place, so that the keys of rows are their ids."""
+        """Whether each integer demands one row with its own key and place, so that the keys of rows are their ids."""
         if not self.integers or self.identity or self.form.counts_records or fast.are_off():
             return False
         question = self._question(spark, {topic: by_record.unread(spark) for topic in topics})
@@ -107,7 +109,7 @@ class Model:
     def by_keys(
         self, spark: SparkSession, views: Views, partitions: int, otherwise: Callable[[], Numbering], *, anywhere: bool
     ) -> Numbering:
-        """The same as `numbering` where it `is_by_record`; `otherwise` is asked where keys are not ids after all."""
+        """Number rows by their keys, if the model `is_by_record`; `otherwise` is for keys that are not ids after all."""
         try:
             demanded = self.said.contracted(self._question(spark, views))
         except ModelError as error:
@@ -117,11 +119,11 @@ class Model:
     def numbering(
         self, spark: SparkSession, views: Views, positions: Mapping[int, int], lines: int, *, anywhere: bool
     ) -> Numbering:
-        """Which rows of the sink are expected; or, where that cannot be said, why.
+        """Number the expected rows of the sink, or give the reason why that is impossible.
 
         Args:
-            views: the topics that are read; of one that is filled and others, no two have the same number of a partition.
-            positions: of the pipeline in them.
+            views: the topics that are read; beside a single filled topic, the partitions of others have other numbers.
+            positions: the positions of the pipeline in them.
             lines, anywhere: as in `chaos.matching.row_ids`.
         """
         if self.is_source_itself:
@@ -136,10 +138,10 @@ class Model:
     def demanded(
         self, spark: SparkSession, views: Views, hold: Hold = row_ids.held, is_apart: IsApart | None = None
     ) -> Demanded:
-        """The rows that the sink must hold in the end. Not for a copy of one topic, whose rows are its records.
+        """Compute the rows that the sink must hold in the end. Not for a copy of one topic, whose rows are its records.
 
         Raises:
-            ModelError: they cannot be had.
+            ModelError: the rows cannot be determined.
         """
         return self.said.demanded(replace(self._question(spark, views), hold=hold, is_apart=is_apart))
 
@@ -151,10 +153,10 @@ class Model:
         hold: Hold = row_ids.held,
         is_apart: IsApart | None = None,
     ) -> Demanded:
-        """The rows that the sink must hold once the pipeline has come to these positions.
+        """Compute the rows that the sink must hold once the pipeline has reached these positions.
 
         Raises:
-            ModelError: it cannot be said which they are.
+            ModelError: the rows cannot be determined.
         """
         self.said.require_same(self._question(spark, views))
         found = self.demanded(spark, views, hold, is_apart)
@@ -164,7 +166,7 @@ class Model:
         return replace(found, left=left)
 
     def answering(self, found: Demanded, positions: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering:
-        """Which rows of the sink answer these; arguments as in `numbering`."""
+        """Find the rows of the sink that answer these; arguments as in `numbering`."""
         as_they_are = not self.said.is_copy
         number = self.form.answering(
             found, positions, lines, anywhere=anywhere, identity=self.identity, as_they_are=as_they_are
@@ -175,7 +177,7 @@ class Model:
         return Question(spark, views, self.form, self.sources, self.identity)
 
     def _guarded(self, number: Numbering) -> Numbering:
-        """The same, where rows of the sink may be such that their identity cannot be computed."""
+        """Report an identity that cannot be computed for some row of the sink, instead of raising."""
 
         def guarded(observed: DataFrame) -> Numbered:
             try:
@@ -189,32 +191,32 @@ class Model:
     def _require_by_record(
         self, spark: SparkSession, views: Views, positions: Mapping[int, int], found: Demanded, left: int
     ) -> None:
-        """Raise ModelError unless what was processed demands the same rows whatever else is in the source.
+        """Raise ModelError unless the processed records demand the same rows whatever else is in the source.
 
         A total of all records is not the total of those that the pipeline has read so far.
         """
         processed, called = f"offset < {by_partition(positions)}", self.said.called
-        reason = f"the pipeline is not at the end of {self.sources.called} ({left} records are left), and"
+        reason = f"the pipeline has not reached the end of {self.sources.called} ({left} records are left), and"
         undue = self.form.undue(called, self.sources)
         if undue:
             raise ModelError(f"{reason} {undue}")
         if not found.placed:
             raise ModelError(
-                f"{reason} {called} gives no partition and offset of the source, so it is not known which rows are due"
+                f"{reason} {called} gives no partition and offset of the source, so it is unknown which rows are due"
             )
         now = self.demanded(spark, {topic: records.where(processed) for topic, records in views.items()}).rows
         then = found.rows.where(processed)
         if now.exceptAll(then).take(1) or then.exceptAll(now).take(1):
             raise ModelError(
-                f"{reason} {called} demands other rows of what it has read than of all, so it is not known which are due"
+                f"{reason} {called} gives other rows for the records read so far than for all, so it is unknown which are due"
             )
 
 
 def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
-    """The model of a scenario's pipeline; None where integers are judged by their keys, and where there is no sink.
+    """Create the model of a scenario's pipeline; None if integers are judged by their keys, or if there is no sink.
 
     Args:
-        folder: of the run, where the rows of a twin are.
+        folder: the folder of the run, which has the rows of a twin.
     """
     pipeline = scenario.pipeline
     if pipeline.sink is None or not pipeline.way.compares_rows:
@@ -230,6 +232,6 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
 
 
 def compares_headers(scenario: Scenario) -> bool:
-    """Whether headers count as a part of the value."""
+    """Whether headers count as part of the value."""
     model = of_scenario(scenario)
     return scenario.pipeline.keeps_headers and (model is None or model.compares_headers)

@@ -1,12 +1,12 @@
-"""Whether a query gives the same rows each time it is asked of the same records; what does not is no expectation.
+"""Whether a query gives the same rows each time it reads the same records; if not, it cannot define an expectation.
 
 Spark marks most of what varies (`rand`, `uuid`, `shuffle`, `monotonically_increasing_id`, `spark_partition_id`,
-`input_file_name`; also with a seed, for numbers are drawn row by row). It replaces the time by a constant when it optimizes a
-query, draws the seed of a sample when it reads one, and takes any rows for a ``LIMIT`` of rows that have no order: these are
-looked for in the plan as it was analyzed.
+`input_file_name`; also with a seed, because numbers are drawn row by row). Three cases must be searched in the analyzed plan:
+Spark replaces the time by a constant when it optimizes a query, draws the seed of a sample when it reads the query, and takes
+arbitrary rows for a ``LIMIT`` without an order.
 
-Easily confused with these: `first_value` and `collect_list`, which depend on the order of rows. Whether that is known cannot be
-told, as all rows of a group may have the same value, or be sorted afterwards.
+Easily confused with these: `first_value` and `collect_list`, which depend on the order of rows. The plan does not show whether
+that order matters: all rows of a group may have the same value, or be sorted afterwards.
 """
 
 import json
@@ -27,23 +27,23 @@ _KEEP_ORDER = frozenset({"Filter", "LocalLimit", "Offset", "Project", "SubqueryA
 
 
 def why_not(query: DataFrame) -> str:
-    """What varies in it, as the end of a sentence; "" where nothing does."""
+    """Describe what varies in a query, in a clause; "" if nothing does."""
     plan: Any = query._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way to it
     if not plan.deterministic():
-        return "it draws numbers, or depends on how Spark divides the rows"
+        return "it uses random numbers, or depends on how Spark partitions the rows"
     nodes: Sequence[Mapping[str, Any]] = json.loads(plan.toJSON())
     for name in sorted(set(_classes(nodes))):
         if name in _TIMES:
             return f"it depends on {_TIMES[name]}"
         if name == "Sample":
-            return "TABLESAMPLE takes other rows each time"
+            return "TABLESAMPLE takes different rows each time"
     if any(_is_any(branch) for branch in _limits(nodes)):
-        return "LIMIT takes any of the rows where they have no ORDER BY"
+        return "LIMIT without ORDER BY takes arbitrary rows"
     return ""
 
 
 def _classes(found: object) -> Iterator[str]:
-    """The names of the classes of all that is in a plan: operators, expressions, and queries in them."""
+    """Names of all classes in a plan: operators, expressions, and queries inside them."""
     if isinstance(found, Mapping):
         if isinstance(found.get("class"), str):
             yield str(found["class"]).rpartition(".")[2]
@@ -55,7 +55,7 @@ def _classes(found: object) -> Iterator[str]:
 
 
 def _limits(found: object) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """The operators below each limit, wherever it is; a plan is a list in which each one stands before what it reads."""
+    """Find the operators below each limit; a plan lists every operator before its inputs."""
     if isinstance(found, list):
         for place, one in enumerate(found):
             if isinstance(one, Mapping) and str(one.get("class", "")).endswith(".GlobalLimit"):
@@ -67,7 +67,7 @@ def _limits(found: object) -> Iterator[Sequence[Mapping[str, Any]]]:
 
 
 def _is_any(below: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether nothing orders the rows, nor makes a single one of them."""
+    """Whether no operator orders the rows, or reduces them to one."""
     for one in below:
         name = str(one["class"]).rpartition(".")[2]
         if name == "Sort":

@@ -1,4 +1,4 @@
-"""What is filled, one topic or several: whether a partition and an offset say which record demands a row."""
+"""The topics that are filled, one or several: do a partition and an offset identify the record that demands a row?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,48 +14,48 @@ from verifiers.findings import by_partition
 
 @dataclass(frozen=True, slots=True)
 class OneTopic:
-    """One topic is filled; others that are read have no records, or numbers of partitions of their own.
+    """One topic is filled; other topics that are read are empty, or their partitions have numbers of their own.
 
     Attributes:
-        called: what is filled, in a sentence.
-        unordered: why the order of rows that are made of these records is not known; "" where it may be.
+        called: the filled topics, in a sentence.
+        unordered: why the order of rows from these records is unknown; "" if it may be known.
     """
 
     called: ClassVar[str] = "its source"
     unordered: ClassVar[str] = ""
 
     def left(self, sources: Views, positions: Mapping[int, int]) -> int:
-        """How many records the pipeline is not past."""
+        """Count the records that the pipeline has not passed."""
         return all_of(sources).where(f"offset >= {by_partition(positions)}").count()
 
     def copied(self, _sources: Views) -> Demanded | None:
-        """The records as rows that have no place; None where a copy is the source itself, with its places."""
+        """Return the records as rows without places; None if a copy can be compared with the source itself."""
         return None
 
     def fingerprint(self, sources: Views) -> Mapping[str, int]:
-        """Which records these are, whatever their order."""
+        """Identify these records, whatever their order."""
         return fingerprint(all_of(sources))
 
     def refused_place(self, _name: str) -> str:
-        """Why rows may not have this column, of the place of a record; "" if they may."""
+        """Why rows may not have this column of a record's place; "" if they may."""
         return ""
 
     def undue(self, _called: str) -> str:
-        """Why it is not known which rows are due while records are left; "" where the places of rows tell it."""
+        """Why it is unknown which rows are due while records are left; "" if the places of rows decide."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class SeveralTopics(OneTopic):
-    """Several topics are filled, so a partition and an offset do not say which record demands a row.
+    """Several topics are filled, so a partition and an offset do not identify the record that demands a row.
 
     Attributes:
-        firsts: topic -> what its partition 0 is called in the positions of the pipeline.
+        firsts: topic -> the number of its partition 0 in the positions of the pipeline.
     """
 
     firsts: Mapping[str, int]
     called: ClassVar[str] = "all of its topics"
-    unordered: ClassVar[str] = "they are made of the records of several topics, and it is not said of which"
+    unordered: ClassVar[str] = "rows combine several topics, so their order in the source is unknown"
 
     def left(self, sources: Views, positions: Mapping[int, int]) -> int:
         def in_topic(topic: str) -> DataFrame:
@@ -73,18 +73,18 @@ class SeveralTopics(OneTopic):
         return fingerprint_of(sources)
 
     def refused_place(self, name: str) -> str:
-        why = "and several topics are filled, so it does not say which record that is"
-        return f"has a column {name}, the place of a record of the source, {why}; leave partition and offset out"
+        why = "but several topics are filled, so partition and offset do not identify a source record"
+        return f"has a column {name}, {why}; remove both"
 
     def undue(self, called: str) -> str:
-        return f"{called} does not say of which records in which topic a row is made, so it is not known which are due"
+        return f"{called} does not say which records of which topic a row comes from, so it is unknown which rows are due"
 
 
 def fingerprint(records: DataFrame, topic: str = "") -> Mapping[str, int]:
-    """Which records these are, whatever their order: how many, and the sum of their hashes.
+    """Return the number of records and the sum of their hashes, whatever their order.
 
     Args:
-        topic: where the same records in another topic are others, the name of theirs.
+        topic: the topic of the records, if equal records of another topic must get another hash.
     """
     of_topic = f"'{topic}', " if topic else ""
     hashed = f"coalesce(sum(CAST(xxhash64({of_topic}partition, key, value) AS DECIMAL(38, 0))), 0)"
@@ -93,6 +93,6 @@ def fingerprint(records: DataFrame, topic: str = "") -> Mapping[str, int]:
 
 
 def fingerprint_of(topics: Views) -> Mapping[str, int]:
-    """The same of the records of several topics."""
+    """Add up the fingerprints of several topics."""
     each = [fingerprint(records, topic) for topic, records in topics.items()]
     return {name: sum(one[name] for one in each) for name in ("records", "hash")}

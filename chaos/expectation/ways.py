@@ -1,11 +1,10 @@
-"""The ways to say what the output of a run must hold, one class each; a run has one of them, chosen once.
+"""The ways to define the expected output of a run, one class each; a run has one of them, chosen once.
 
-integers       records of our own loader are integers, and are copied; and where there is no pipeline, what was filled is held
-               against the ledgers of the loaders
-each record    the same, where a query says what becomes of each integer
-a model        a query, a function, a twin, or a copy of rows of one's own (`chaos.expectation.model`)
-transactions   it is not said which rows there must be, and the transactions that wrote them are judged
-a twin itself  the run shows what the pipeline writes while nothing is broken, so that others can be held against it
+integers       the integers of our own loader are copied; without a pipeline, the filled topics are compared with the ledgers
+each record    a query defines the value for each of these integers
+a model        a query, a function, a twin, or a copy of the user's own rows (`chaos.expectation.model`)
+transactions   no rows are expected, and the transactions that wrote them are judged
+a twin itself  the run records the output of the pipeline without faults, for comparison with other runs
 """
 
 from abc import ABC, abstractmethod
@@ -26,19 +25,19 @@ from chaos.matching.demanded import Columns
 from chaos.matching.row_ids import Numbering
 from chaos.scenario.model import Scenario
 
-_OF_TWIN = row_ids.unsaid("this run is the twin that says it")
-_OF_TRANSACTIONS = row_ids.unsaid("transactions are asked, and no rows")
-_OF_NO_TABLE = row_ids.unsaid("nothing says what the table must hold")
-_NOT_SAID = "expected: transactions: which rows there should be is not said"
+_OF_TWIN = row_ids.unsaid("this run is the twin, which other runs are compared with")
+_OF_TRANSACTIONS = row_ids.unsaid("expected: transactions defines no rows")
+_OF_NO_TABLE = row_ids.unsaid("nothing defines the rows of the table")
+_NOT_SAID = "expected: transactions defines no rows"
 
 
 @dataclass(frozen=True, slots=True)
 class WayContext:
-    """What a way needs to say which rows of a sink are expected.
+    """The input of a way: topics, positions and options of one sink.
 
     Attributes:
-        views: the topics that the pipeline reads, as they were landed.
-        partitions: of the source.
+        views: the topics that the pipeline reads, as landed.
+        partitions: the number of partitions of the source.
         positions, lines, anywhere: as in `chaos.matching.row_ids`.
     """
 
@@ -51,11 +50,11 @@ class WayContext:
 
 
 class Expectation(ABC):
-    """One way to say it.
+    """One way to define the expected rows.
 
     Attributes:
-        counts_records: whether progress is counted in records that the pipeline has read, as how many rows come is not known.
-        not_asked: why verifiers that compare rows with others are not asked of the sink; "" where they are.
+        counts_records: whether progress is counted in records that the pipeline has read, as the number of rows is unknown.
+        not_asked: why verifiers that compare rows do not run on the sink; "" if they do.
     """
 
     counts_records: bool = False
@@ -67,24 +66,24 @@ class Expectation(ABC):
         return True
 
     def recognised(self, _spark: SparkSession, _topics: Sequence[str]) -> "Expectation":
-        """The same, or a way that finds the same sooner; Spark reads what is said.
+        """Return this way, or a faster one with the same result; Spark reads the definition.
 
         Args:
-            topics: those that the pipeline reads.
+            topics: the topics that the pipeline reads.
         """
         return self
 
     @abstractmethod
     def rows(self, asked: WayContext) -> DataFrame | Numbering:
-        """Which rows of a topic are expected."""
+        """Return the expected rows of a topic, or their numbering."""
 
     def read(self, _columns: Columns, _asked: WayContext) -> Numbering:
-        """Which rows of a table are, with the columns with which it was read; a scenarios file always says it."""
+        """Number the expected rows of a table that was read with these columns; a scenarios file always defines them."""
         return _OF_NO_TABLE
 
 
 class OfIntegers(Expectation):
-    """Integers that are copied are judged by their keys."""
+    """Copied integers are judged by their keys."""
 
     def rows(self, asked: WayContext) -> DataFrame | Numbering:
         return copied(all_of(asked.views()))
@@ -92,7 +91,7 @@ class OfIntegers(Expectation):
 
 @dataclass(frozen=True)
 class OfModel(Expectation):
-    """Rows are held against those of a model."""
+    """Rows are compared with those of a model."""
 
     model: Model
     counts_records: bool = False
@@ -116,7 +115,7 @@ class OfModel(Expectation):
 
 @dataclass(frozen=True)
 class OfEachRecord(OfModel):
-    """A model that says of each integer what becomes of it: rows are held against it by their keys, as those of a copy are."""
+    """A model defines the value for each integer, so rows are compared by their keys, as in a copy."""
 
     @property
     def demands_each(self) -> bool:
@@ -128,7 +127,7 @@ class OfEachRecord(OfModel):
 
 
 class OfTransactions(Expectation):
-    """No row is held against another one."""
+    """No rows are compared."""
 
     counts_records = True
     not_asked: ClassVar[str] = _NOT_SAID
@@ -138,7 +137,7 @@ class OfTransactions(Expectation):
 
 
 class TheTwin(Expectation):
-    """What this run writes is what is expected of others."""
+    """The output of this run is the expectation of others."""
 
     counts_records = True
 
@@ -150,22 +149,22 @@ class TheTwin(Expectation):
 
 
 def of_scenario(scenario: Scenario, folder: Path = Path()) -> Expectation:
-    """The way of a scenario.
+    """Choose the way of a scenario.
 
     Args:
-        folder: of the run, where the rows of a twin are.
+        folder: the folder of the run, which has the rows of a twin.
     """
     if not scenario.pipeline.way.compares_rows:
         return OfTransactions()
     model = models.of_scenario(scenario, folder)
     if model is None:
         return OfIntegers()
-    is_open = scenario.workload.has_user_loader and not model.said.is_copy  # it asks for rows of records that are not known yet
+    is_open = scenario.workload.has_user_loader and not model.said.is_copy  # its records are not known yet
     return OfModel(model, counts_records=model.form.last_values or is_open)
 
 
 def copied(source: DataFrame) -> DataFrame:
-    """Each id of the source once, with its value, in the partition of its first record; that record demands the row.
+    """Return each id of the source once, with its value, in the partition of its first record, which demands the row.
 
     Args:
         source: partition int, offset long, key string, value string.
