@@ -1,1 +1,1 @@
-"""What is declared: the grammar of `scenarios.yaml`, its errors, and the schedule that is made of it with a seed."""
+"""Declarations: the grammar of `scenarios.yaml`, its errors, and the schedule that a seed makes of a scenario."""

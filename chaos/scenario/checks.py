@@ -1,9 +1,9 @@
-"""What the grammar alone cannot check: names that occur twice, faults that cannot be survived or could never happen.
+"""Checks beyond the grammar: names that occur twice, faults that no pipeline survives, and faults that can never happen.
 
-Only what is certain when the file is read is an error; everything else is left to the run. What a pipeline or a system cannot
-offer to a fault at all is checked by `chaos.scenario.support`.
+Only a certain mistake is an error when the file is read; everything else is left to the run. `chaos.scenario.support` checks
+whether the pipeline and the system offer what a fault needs.
 
-It imports more than fifteen modules: what is checked here are rules between parts of the grammar, each of which is a module.
+It imports more than fifteen modules: it checks rules between parts of the grammar, and each part is a module.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.sinks import TableSink
 from chaos.scenario.verifiers import anomalies_of
 
-_LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
+_LATE_S = 60.0  # the latest trigger, after the planned end of the workload
 _MAX_LOADING_S = 600.0
 # With these marks pytest would skip the scenario, run it several times, or not know what `-m` selects.
 _SPECIAL_MARKS = ("skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "timeout", "tryfirst", "trylast")
@@ -48,7 +48,7 @@ _TAKEN_TAGS = frozenset((*_SPECIAL_MARKS, *_MISSPELT_MARKS, *_OTHER_TESTS, *_OPE
 
 
 def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Problem]:
-    """Every problem, with its location in the file.
+    """Find every problem, with its location in the file.
 
     Args:
         scenarios: index in the file -> scenario, without those that break the grammar.
@@ -56,7 +56,7 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
     first: dict[str, int] = {}
     for number, scenario in scenarios.items():
         if scenario.name in first:
-            text = f"{scenario.name!r} is already the name of scenario {first[scenario.name] + 1}; names are unique"
+            text = f"{scenario.name!r} is already the name of scenario {first[scenario.name] + 1}; choose another name"
             yield ("scenarios", number, "name"), Message("name-taken", text)
         first.setdefault(scenario.name, number)
         yield from within(("scenarios", number), _scenario(scenario, scenario.system or system))
@@ -91,7 +91,7 @@ def _tags(scenario: Scenario) -> Iterator[Problem]:
 
 
 def too_long(filling: Filling) -> Message | None:
-    """Why sending this takes too long, None if it does not; declared workloads run every night, so they are bounded."""
+    """Why sending takes too long; None if it does not. Declared workloads run every night, so they are bounded."""
     if filling.sending_s <= _MAX_LOADING_S:
         return None
     takes = f"{filling.records} records at {filling.rate_per_s:g}/s take {filling.sending_s:.0f} s"
@@ -100,7 +100,7 @@ def too_long(filling: Filling) -> Message | None:
 
 
 def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], beside: Collection[str] = ()) -> Iterator[Problem]:
-    """What is wrong with the topics that a pipeline names, what it expects, and its placeholders, with places in it.
+    """Find mistakes in the topics, the expectation and the placeholders of a pipeline, with places in its declaration.
 
     Args:
         beside: the names of services.
@@ -126,7 +126,7 @@ def _topics(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
 
 
 def _fillings_too_long(workload: Workload) -> Iterator[Problem]:
-    """`--chaos-minutes` makes a soak longer."""
+    """Refuse long fillings; `--chaos-minutes` can make a soak longer."""
     for place, filling in fillings(workload):
         problem = too_long(filling)
         if problem:
@@ -134,28 +134,28 @@ def _fillings_too_long(workload: Workload) -> Iterator[Problem]:
 
 
 def fillings(workload: Workload) -> Iterator[tuple[Location, Filling]]:
-    """Each with its place in the scenario."""
+    """Yield each filling with its place in the scenario."""
     yield ("workload",), workload
     yield from ((("workload", "also", number), one) for number, one in enumerate(workload.also))
 
 
 def _several(scenario: Scenario) -> Iterator[Problem]:
-    """What cannot be asked, or not be known, where several topics are filled."""
+    """Refuse keys that need a single filled topic."""
     pipeline, more = scenario.pipeline, [one.into for one in scenario.workload.also]
     for number, message in topics.of_more(scenario.topics, pipeline.reads, scenario.source, more):
         yield ("workload", "also", number, "into"), message
     if pipeline.sink is None:
         return
     if pipeline.sink.routing == "same":
-        stay = "several topics are filled, and their partitions of one number would be the same one of the sink"
-        yield ("pipeline", "sink", "routing"), Message("routing-of-several", f"{stay}, which is not asked; leave routing out")
+        text = "routing: same cannot be judged when several filled topics share partition numbers; leave routing out"
+        yield ("pipeline", "sink", "routing"), Message("routing-of-several", text)
     if not pipeline.has_positions:
-        why = "with positions: none it is not known when a pipeline is past all of several topics"
+        why = "with positions: none, nothing shows when the pipeline has reached the end of several topics"
         text = f"{why}; write group or positions, or fill one topic: leave `also` out"
         yield ("pipeline", "positions"), Message("several-without-positions", text)
     for number, fault in enumerate(scenario.faults):
         if isinstance(fault, DeleteGroupOffsets) and fault.repair != "none":
-            what = f"it repairs the positions in {scenario.source} alone, and several topics are filled"
+            what = f"repair restores the positions in {scenario.source} only, but several topics are filled"
             yield ("faults", number, "repair"), Message("repair-of-several", f"{what}; leave repair out")
 
 
@@ -172,20 +172,20 @@ def _verifiers(scenario: Scenario) -> Iterator[Problem]:
     known = scenario.applicable
     for name in scenario.leave_out:
         if name not in known:
-            text = f"{name!r} is not asked here anyway: this pipeline has nothing for it to judge"
+            text = f"{name!r} does not apply to this pipeline; remove it from leave_out"
             yield ("leave_out", name), Message("leave-out-not-asked", text)
     if not scenario.verify:
-        text = "no verifier is left, so nothing would be judged; leave fewer of them out"
+        text = "leave_out names every verifier, so nothing would be judged; leave out fewer"
         yield ("leave_out",), Message("no-verifier-left", text)
     if scenario.expect == "not_sent" and not any(isinstance(fault.when, OnRequest) for fault in scenario.faults):
-        text = "not_sent is about the request that a fault waits for, and none does; write when: {request: EndTxn}"
+        text = "not_sent needs a fault that waits for a request, and there is none; write e.g. when: {request: EndTxn}"
         yield ("expect",), Message("not-sent-without-request", text)
     if scenario.ends and Capability.PIPELINE not in scenario.pipeline.capabilities:
-        yield ("ends",), Message("end-without-pipeline", "there is no pipeline here that could end; leave it out")
+        yield ("ends",), Message("end-without-pipeline", "ends needs a pipeline, and this scenario has none; leave ends out")
     for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
         if name not in scenario.verify:
-            reason = "it is in `leave_out`" if name in scenario.leave_out else "this pipeline has nothing for it to judge"
-            yield ("expect", name), Message("expected-not-asked", f"a result of {name!r} is expected, but {reason}")
+            reason = "leave_out names it too" if name in scenario.leave_out else "it does not apply to this pipeline"
+            yield ("expect", name), Message("expected-not-asked", f"expect names {name!r}, but {reason}")
 
 
 def _predicted(scenario: Scenario) -> Iterator[Problem]:
@@ -194,7 +194,7 @@ def _predicted(scenario: Scenario) -> Iterator[Problem]:
         for anomaly in counts:
             if anomaly not in known:
                 hint = did_you_mean(anomaly, known)
-                text = f"{name} finds nothing that is called {anomaly!r}{hint}; it finds: {', '.join(known)}"
+                text = f"{anomaly!r} is not an anomaly of {name}{hint}; its anomalies are: {', '.join(known)}"
                 yield ("expect", name, anomaly), Message("unknown-anomaly", text)
 
 
@@ -202,12 +202,12 @@ def _fault_names(scenario: Scenario) -> Iterator[Problem]:
     names = [fault.name for fault in scenario.faults]
     for number, name in enumerate(names):
         if name in names[:number]:
-            text = f"{name!r} is the name of another fault of this scenario; names are unique"
+            text = f"another fault of this scenario has the name {name!r}; choose another name"
             yield ("faults", number, "name"), Message("fault-name-taken", text)
 
 
 def _followed(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
-    """Names of other faults that do not exist."""
+    """Refuse the names of faults that do not exist."""
     names = [other.name for other in scenario.faults if other is not fault]
     wanted = {
         ("until",): getattr(fault, "until", None),
@@ -222,7 +222,7 @@ def _followed(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
 
 # ---- Faults after which the pipeline cannot go on, though the scenario is expected to be valid -----------------------------
 
-_PATIENCE_S = 45.0  # well below the limits of phases (chaos.engine.run_plan), of which recovery itself takes its share
+_PATIENCE_S = 45.0  # well below the limits of phases (chaos.engine.run_plan), because recovery takes time, too
 _FEWEST_IN_A_RING = 4
 _WAIT = f"clients wait for about {spoken_seconds(_PATIENCE_S)}"
 _RING = (
@@ -231,11 +231,11 @@ _RING = (
 )
 _UNCLEAN = (
     "an unclean election discards acknowledged records, so this scenario cannot be valid; "
-    "declare what must be found, e.g. expect: {gaps: invalid}"
+    "declare the anomaly, e.g. expect: {gaps: invalid}"
 )
 _NO_POWER = (
     "when all brokers lose power, acknowledged records that were not flushed are lost, so this scenario cannot be valid; "
-    "declare what must be found, e.g. expect: {ledger: {not written: some}}"
+    "declare the anomaly, e.g. expect: {ledger: {not written: some}}"
 )
 _ALL_DOWN = (
     f"all brokers are down for {{down}}, and {_WAIT}, so this scenario cannot be valid; let them be down for a shorter time"
@@ -273,14 +273,14 @@ def _too_much(fault: FaultBase) -> Iterator[Problem]:
 
 
 def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
-    """Two brokers that are down at the same time: certainly, if both and their times are named, else perhaps."""
+    """Refuse two brokers that are down at the same time: certainly, if both and their times are named, else possibly."""
     downs = [
         (number, fault, *_begins(scenario, fault))
         for number, fault in enumerate(scenario.faults)
         if fault.down_s > 0 and fault.broker_targets
     ]
     for (_, first, since, begin_s), (number, second, other_since, other_begin_s) in combinations(downs, 2):
-        overlap_s = min(first.down_s, second.down_s)  # at most: when either of them begins is not known
+        overlap_s = min(first.down_s, second.down_s)  # at most, because their beginnings are not known
         if since == other_since:
             overlap_s = min(begin_s + first.down_s, other_begin_s + second.down_s) - max(begin_s, other_begin_s)
         named = all(target.role == "broker" for target in (*first.broker_targets, *second.broker_targets))
@@ -295,7 +295,7 @@ def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _begins(scenario: Scenario, fault: FaultBase) -> tuple[str, float]:
-    """About when it is injected: seconds after the first output, "", or after the fault whose request or batch decides."""
+    """Estimate the time of a fault: "" and seconds after the first output, or the fault that decides and seconds after it."""
     seen, later_s, first = {fault.name}, 0.0, fault
     while isinstance(when := first.when, AfterFault):
         followed = next((other for other in scenario.faults if other.name == when.fault and other.name not in seen), None)
@@ -315,7 +315,7 @@ def _begins(scenario: Scenario, fault: FaultBase) -> tuple[str, float]:
 _OF_HELD = ("receiver", "sender")
 _NO_BATCHES = Message(
     "no-batches",
-    "only a job of Spark's with a checkpoint has batches, and this pipeline is not declared as one; write kind: spark_submit "
+    "only a Spark job with a checkpoint has batches, and this pipeline is not declared as one; write kind: spark_submit "
     "in the pipeline, or when: {progress: 40%}",
 )
 
@@ -342,7 +342,7 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
 
 
 def _of_its_kind(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> Iterator[Problem]:
-    """What single kinds of faults name."""
+    """Check keys that single kinds of faults have."""
     if isinstance(fault, HangingTransaction) and scenario.sink in scenario.topics:
         yield from _at("partition", _partition(scenario, scenario.sink, fault.partition))
     if isinstance(fault, CrashService):
@@ -386,7 +386,7 @@ def _brokers(scenario: Scenario, targets: list[BrokerTarget], system: SystemSpec
 
 
 def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[Message]:
-    """A topic or a partition that there is not, or that this scenario has nothing to do with."""
+    """Refuse a topic or a partition that does not exist, or that this scenario does not use."""
     if message := topics.unknown(target.topic, scenario.topics):
         yield message
     elif target.topic not in scenario.used:
@@ -398,12 +398,12 @@ def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[Message]:
 
 
 def _of_topics_only(fault: FaultBase, table: TableSink) -> Iterator[Problem]:
-    """What only a topic can have."""
+    """Refuse faults and triggers that need a topic as the sink."""
     if isinstance(fault, HangingTransaction):
-        text = "the sink is a table, and this is about a transaction in a topic; leave it out"
+        text = "this fault leaves a transaction open in the sink topic, but the sink is a table; leave it out"
         yield ("kind",), Message("transaction-in-table", text)
     if isinstance(fault.when, AtBatch) and fault.when.seen == "rows" and not table.tells_versions:
-        text = f"when {table.spoken} gets rows cannot be seen from outside in time; write seen: planned, or seen: done"
+        text = f"new rows in {table.spoken} cannot be seen from outside in time; write seen: planned, or seen: done"
         yield ("when", "seen"), Message("rows-not-seen", text)
 
 
@@ -413,11 +413,11 @@ def _partition(scenario: Scenario, topic: str, partition: int) -> Iterator[Messa
 
 
 def _held(scenario: Scenario, when: Trigger, targets: list[BrokerTarget]) -> Iterator[Message]:
-    """Ends of a request that no trigger holds, and a sender that is a client."""
+    """Refuse the ends of a request that no trigger holds, and a sender that is a client."""
     roles = [target.role for target in targets if target.role in _OF_HELD]
     request = _request_of(scenario, when)
     if roles and request is None:
-        text = f"{roles[0]} is an end of a held request, and no request is held here; write when: {{request: EndTxn, nth: 20}}"
+        text = f"{roles[0]} is an end of a held request, but the trigger holds none; write when: {{request: EndTxn, nth: 20}}"
         yield Message("no-request-held", text)
     if "sender" in roles and request is not None and _sent_by_client(request):
         text = f"{request.request} is sent by a client, not by a broker; to crash the client, write kind: crash_pipeline"
@@ -446,14 +446,14 @@ def _workers(target: object, system: SystemSpec) -> Iterator[Message]:
 
 
 def _outlasted(scenario: Scenario, fault: PausePipeline) -> Iterator[Message]:
-    """Timeouts that are not known, or that are longer than the pause."""
+    """Refuse timeouts that are not declared, or that are not shorter than the pause."""
     for name in fault.outlasts:
         after_s = scenario.pipeline.timeouts.get(name)
         if after_s is None:
             text = f"this pipeline declares no {name}; declare it there, or leave it out here"
             yield Message("timeout-not-declared", text)
         elif fault.for_s <= after_s:
-            text = f"{name} is {spoken_seconds(after_s)}, and the pause is not longer; write a longer `for`"
+            text = f"the pause must be longer than {name}, {spoken_seconds(after_s)}; write a longer `for`"
             yield Message("pause-too-short", text)
 
 
@@ -468,31 +468,31 @@ def _client(scenario: Scenario, link: LinkPattern) -> Iterator[Message]:
 
 
 def _service(link: LinkPattern, system: SystemSpec, *, reads: bool) -> Iterator[Message]:
-    """A service that is not declared, and requests in a protocol that the proxy does not know."""
+    """Refuse a service that is not declared, and requests in a protocol that the proxy does not know."""
     if not isinstance(link.right, ServiceTarget):
         return
     if message := services.unknown(link.right.name, system.services):
         yield message
     elif reads:
         text = (
-            f"{link.right} speaks another protocol than Kafka's, so its requests are not known; break its link, with cut_link"
+            f"{link.right} does not speak Kafka's protocol, so the proxy cannot see its requests; break its link with cut_link"
         )
         yield Message("request-of-service", text)
 
 
 def _started(name: str, system: SystemSpec) -> Iterator[Message]:
-    """A service that there is not, or that no run starts, so that none can start it again."""
+    """Refuse a service that does not exist, or that the run does not start, and so cannot start again."""
     if message := services.unknown(name, system.services):
         yield message
     elif not system.services[name].run:
         text = (
-            f"{name} runs already, and is not ours to kill; start it for each run, with run, or break its link, with cut_link"
+            f"the run does not start {name}, so it must not kill it; declare run: […], or break its link with cut_link"
         )
         yield Message("service-not-started", text)
 
 
 def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator[Message]:
-    """A request that is never sent there; a scenario that expects just that is left to the run."""
+    """Refuse a request that is never sent there; a scenario that expects just that is left to the run."""
     between_brokers = link is not None and (isinstance(link.left, BrokerTarget) or link.left == "broker-*")
     of_a_client = link is not None and not between_brokers and link.left != "*"
     if between_brokers and api in OF_CLIENTS:
@@ -502,10 +502,10 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
         text = f"clients do not send {api}, so this would never come; name a link between brokers, e.g. broker-*->broker-*"
         yield Message("request-of-brokers", text)
     if api in TRANSACTIONAL and not _may_use_transactions(scenario) and scenario.expect != "not_sent":
-        text = f"this pipeline uses no transactions, so {api} is never sent; to have that checked, write expect: not_sent"
+        text = f"this pipeline uses no transactions, so {api} is never sent; to check that, write expect: not_sent"
         yield Message("request-never-sent", text)
 
 
 def _may_use_transactions(scenario: Scenario) -> bool:
-    """Of a pipeline nothing else is known, so it may, unless it says that it does not; of our loader it is known."""
+    """Whether anything may use transactions: a pipeline may unless it declares otherwise; our loader's setting is known."""
     return scenario.pipeline.transactions or scenario.workload.may_use_transactions

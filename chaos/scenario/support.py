@@ -1,11 +1,11 @@
-"""Which faults are possible: those whose needs are offered by the pipeline and by the system. All others are refused.
+"""Decides which faults are possible: the pipeline and the system must offer what a fault needs, or it is refused.
 
-Both state what they offer as `Capability`: a declared pipeline in `chaos.scenario.model`, a system by its runtime. This is
-checked when a file is read; a fault is never skipped later. On an external system, which was there before, more is checked:
+Both state what they offer as `Capability`: a pipeline by its kind (`chaos.scenario.pipelines`), a system by its runtime. The
+check is made when a file is read; a fault is never skipped later. An external system, which exists before the run, has limits:
 
-* Of all links, only those of Spark's JVMs can be led through our proxies: a JVM can be told which address a name stands for
+* Only the links of Spark's JVMs can be led through our proxies: a JVM can be told which address a name stands for
   (``jdk.net.hosts.file``). librdkafka cannot: it connects to the addresses that brokers advertise.
-* Executors can be signalled if they run on this machine, brokers can be broken if hooks are declared that do it.
+* Executors can be signalled if they run on this machine; brokers can be broken by declared hooks.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -30,13 +30,13 @@ POSSIBLE_OUTSIDE = frozenset(
         Capability.EXECUTOR_PROCESSES,
     }
 )
-"""What an external system can offer, if its declaration says so."""
-_OF_SERVICES = frozenset({Capability.SERVICES})  # where there can be no services, these are refused: `unavailable`
+"""Capabilities that an external system can declare."""
+_OF_SERVICES = frozenset({Capability.SERVICES})  # `unavailable` refuses services where there can be none
 _READS = frozenset({"Fetch", "ListOffsets", "Metadata", "ApiVersions", "OffsetForLeaderEpoch"})
 _WRITES = _READS | {"Produce", "InitProducerId"}
 _OF_JVMS = ("spark", "pipeline")
 _OF_SINK = ("transaction_coordinator", "group_coordinator")
-_PREFIXED = ("{prefix}", "{source}", "{sink}")  # and every topic, whose names on the wire begin with the prefix
+_PREFIXED = ("{prefix}", "{source}", "{sink}")  # and every topic: its name on the wire begins with the prefix
 
 _NO_NETWORK = Message(
     "container-outside",
@@ -46,33 +46,33 @@ _NO_NETWORK = Message(
 _LACKING: Mapping[Capability, Message] = {
     Capability.PIPELINE: Message(
         "no-pipeline-to-break",
-        "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
+        "this scenario has no pipeline, only the loader, which cannot be killed because it writes the ledger",
     ),
     Capability.CONSUMER_GROUP: Message(
         "no-group-to-break", "this pipeline does not keep its position in a consumer group, so there is no group to break"
     ),
     Capability.GROUP_MEMBERS: Message(
         "no-group-members",
-        "this pipeline only stores its position in its group, which has no members, so nothing can be "
-        "rebalanced; use it with kind: command",
+        "the group of this pipeline only stores positions and has no members, so it cannot be rebalanced; "
+        "use this fault with kind: command",
     ),
     Capability.SPARK: Message("no-executors", "this pipeline does not run on Spark, so there is no executor to crash"),
     Capability.CHECKPOINT: Message(
-        "no-checkpoint", "this pipeline has no checkpoint that is known; only a Spark job has one, without positions: none"
+        "no-checkpoint", "this pipeline has no known checkpoint; only a Spark job has one, unless it declares positions: none"
     ),
     Capability.PYTHON_WORKERS: Message(
         "no-python-workers",
-        "this sink is not known to run in Python workers; if its tasks do, and commit there, declare python_workers: true",
+        "this pipeline declares no sink in Python workers; if its tasks run and commit there, write python_workers: true",
     ),
     Capability.COMMITTING_TASKS: Message(
         "no-committing-tasks",
-        "the tasks of this sink are not known to commit; if they do, in Python workers, declare "
+        "this pipeline declares no tasks that commit in its sink; if they do, in Python workers, write "
         "python_workers: true, else write kind: damage_checkpoint, what: commit_deleted",
     ),
 }
 _NOT_OFFERED = Message(
     "not-offered-outside",
-    "{kind} needs {needed}, and an external system does not offer that; possible are faults of the links of Spark's JVMs, "
+    "{kind} needs {needed}, which an external system does not offer; possible are faults of the links of Spark's JVMs, "
     "crashes and pauses of the pipeline and of executors on this machine, and declared hooks",
 )
 _NO_HOOK = "a broker of an external system can only be {done} by your own command; declare it in its file: hooks: {{{example}}}"
@@ -82,10 +82,10 @@ _NOT_OFFERED_OUTSIDE: Mapping[Capability, Message] = {
     ),
     Capability.PAUSE_BROKERS: Message("no-pause-hook", _NO_HOOK.format(done="paused", example="pause: …, resume: …")),
     Capability.PYTHON_PROCESSES: Message(
-        "no-python-processes", "{kind} finds processes by the addresses of a system of our own; write kind: crash_executor"
+        "no-python-processes", "{kind} finds processes by addresses that only a local system has; write kind: crash_executor"
     ),
     Capability.PLAIN_CONNECTIONS: Message(
-        "no-plain-connections", "{kind} is proved by a connection of our own without TLS, and this cluster requires TLS"
+        "no-plain-connections", "the proof of {kind} needs a connection without TLS, but this cluster requires TLS"
     ),
 }
 _ELSEWHERE = (
@@ -94,23 +94,23 @@ _ELSEWHERE = (
 )
 _LIBRDKAFKA = (
     "connections of {client} cannot be led through a proxy: it uses librdkafka, which connects to the addresses that brokers "
-    "advertise; only Spark's own JVMs can be told otherwise"
+    "advertise; only Spark's own JVMs can be redirected"
 )
 
 
 def faults_of(scenario: Scenario) -> Iterator[tuple[Location, FaultBase]]:
-    """Every declared fault, including those that may be drawn by chance, with its location in the scenario."""
+    """Yield every declared fault, including random ones, with its location in the scenario."""
     yield from ((("faults", number), fault) for number, fault in enumerate(scenario.faults))
     for number, pick in enumerate(scenario.random.pick if scenario.random else ()):
         yield ("random", "pick", number, "fault"), pick.fault
 
 
 def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
-    """Every fault that is not possible with this pipeline, or on a system of this runtime, with its location in the scenario.
+    """Find every fault that is impossible with this pipeline, or on a system of this runtime, with its location.
 
     Args:
-        runtime: one of `RUNTIMES`; "" if the file is only read. What is possible on an external system depends on its
-            declaration: `impossible_outside`.
+        runtime: one of `RUNTIMES`; "" if the file is only read. For an external system, its declaration decides
+            (`impossible_outside`).
     """
     if runtime and runtime != "containers":
         yield from _outside_of_containers(scenario)
@@ -131,13 +131,13 @@ def _outside_of_containers(scenario: Scenario) -> Iterator[Problem]:
 
 
 def unavailable(system: SystemSpec, runtime: str) -> Iterator[Problem]:
-    """What this runtime cannot offer of a declared system, with its location there."""
+    """Find parts of a declared system that this runtime cannot offer, with their locations there."""
     if runtime == "containers" and system.services:
-        text = "services are on loopback addresses of this machine, which containers do not reach; run it locally"
+        text = "containers cannot reach services, which listen on loopback addresses of this machine; run the scenario locally"
         yield ("services",), Message("services-in-containers", text)
     ours = spark_versions.here()
     if runtime == "containers" and system.spark.version != ours:
-        text = f"containers run the Spark of this environment, {ours}, and no other; leave it out, or run it locally"
+        text = f"containers only run the Spark of this environment, {ours}; leave version out, or run the scenario locally"
         yield ("spark", "version"), Message("spark-of-containers", text)
 
 
@@ -146,43 +146,43 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
 
 
 def impossible_outside(scenario: Scenario, external: External, services: Collection[str]) -> Iterator[Problem]:
-    """Every part of a scenario that cannot be done to this external system, with its location in the scenario.
+    """Find every part of a scenario that is impossible on this external system, with its location in the scenario.
 
     Args:
-        services: the names of those that its system of our own would have.
+        services: the names of services that the scenario declares for a system of our own.
     """
     yield from _outside_of_containers(scenario)
     yield from _names(scenario)
     yield from _services_in_texts(scenario, services)
     for name, reason in _unasked(external).items():
         if isinstance(scenario.expect, Mapping) and name in scenario.expect:
-            text = f"a result of {name!r} is expected, and it is not asked here: {reason}"
+            text = f"expect names {name!r}, which does not run here: {reason}"
             yield ("expect", name), Message("expected-not-asked-outside", text)
     for place, fault in faults_of(scenario):
         yield from within(place, _fault(scenario, fault, external))
         yield from within(place, _trigger(scenario, fault.when, external))
 
 
-_INTERNAL = "it reads __consumer_offsets, which a cluster that others use seldom allows"
+_INTERNAL = "it reads __consumer_offsets, which shared clusters seldom allow"
 _CLOCKS = "it compares times of brokers and of this machine, whose clocks may differ"
-_PLAIN = "it asks brokers over a plain connection, and this cluster requires TLS or a login"
+_PLAIN = "it needs plain connections to brokers, but this cluster requires TLS or a login"
 
 
 def for_external(scenario: Scenario, external: External) -> Scenario:
-    """The scenario without the verifiers that have nothing to judge on this external system."""
+    """Return the scenario without the verifiers that have nothing to judge on this external system."""
     for name, reason in _unasked(external).items():
         scenario = scenario.without([name], reason)
     return scenario
 
 
 def _unasked(external: External) -> Mapping[str, str]:
-    """Verifiers, each with the reason why it is not asked there."""
+    """Verifiers that do not run there, each with the reason."""
     of_plain = {} if external.is_plain else dict.fromkeys(("atomicity", "hanging"), _PLAIN)
     return {"commits": _INTERNAL, PRECEDENCE: _CLOCKS} | of_plain
 
 
 def _names(scenario: Scenario) -> Iterator[Problem]:
-    """Names that a program chooses itself and that do not begin with the prefix."""
+    """Refuse names that a program chooses itself and that do not begin with the prefix."""
     pipeline = scenario.pipeline
     names = {pipeline.GROUP: pipeline.group} if pipeline.group else {}
     names |= {("transactional_ids", number): name for number, name in enumerate(pipeline.transactional_ids)}
@@ -193,10 +193,10 @@ def _names(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _services_in_texts(scenario: Scenario, services: Collection[str]) -> Iterator[Problem]:
-    """Services in the texts of a pipeline, which would be left as they are."""
+    """Refuse services in the texts of a pipeline: nothing replaces these placeholders here."""
     for place, (text, _) in scenario.pipeline.texts.items():
         if named := sorted({*names_in(text)} & {*services}):
-            where = "is a service, which only a system of our own has links to; here, write its address"
+            where = "is a service, to which an external system has no link; write its address instead"
             yield ("pipeline", *place), Message("service-outside", f"{{{named[0]}}} {where}")
 
 
@@ -228,7 +228,7 @@ def _why_no_executors(external: External) -> Message:
 
 def _link(scenario: Scenario, fault: LinkFault, external: External) -> Iterator[Problem]:
     if isinstance(fault.link.right, ServiceTarget):
-        text = f"{fault.link.right} is a part of a system of our own, and an external one has no links to it"
+        text = f"an external system has no link to {fault.link.right}; only a system that the framework starts has one"
         yield ("link",), Message("service-link-outside", text)
     elif message := _not_led(scenario, fault.link, external):
         yield ("link",), message
@@ -249,7 +249,7 @@ def _not_led(scenario: Scenario, link: LinkPattern, external: External) -> Messa
     if link.left not in _OF_JVMS or link.both_ways:
         if link.left in ("loader", "app"):
             return _by_librdkafka(f"the client {link.left}")
-        text = f"{link} is more than the links of Spark's JVMs, and no other links lead through a proxy; write spark->…"
+        text = f"{link} includes links that lead through no proxy: only those of Spark's JVMs do; write spark->…"
         return Message("link-beyond-jvms", text)
     if Capability.SPARK not in scenario.pipeline.capabilities:
         return _by_librdkafka(f"the pipeline {scenario.pipeline.kind}")
@@ -272,7 +272,7 @@ def _of_sink(end: str | BrokerTarget | ServiceTarget, sink: str) -> bool:
 
 
 def _request(scenario: Scenario, api: str, external: External) -> Iterator[Message]:
-    """A request that no JVM sends, or that cannot be read on the wire."""
+    """Refuse a request that no JVM sends, or that cannot be read on the wire."""
     if external.tls is not None:
         text = "requests cannot be told apart under TLS; break whole connections instead, e.g. kind: cut_link"
         yield Message("request-under-tls", text)
@@ -284,5 +284,5 @@ def _request(scenario: Scenario, api: str, external: External) -> Iterator[Messa
         text = f"Spark's JVMs do not send {api} here, the sink does, and {_LIBRDKAFKA.format(client='a sink in Python')}"
         yield Message("request-of-python-sink", text)
     elif not pipeline.transactions and api not in _WRITES:
-        text = f"a job without transactions reads and writes, and sends no {api} for that"
+        text = f"a job without transactions never sends {api}"
         yield Message("request-of-transactions", text)
