@@ -1,8 +1,8 @@
-"""`pipelines:`: what scenarios may have under test, each declared once and named.
+"""`pipelines:`: the pipelines under test, each declared once and named.
 
     pipelines:
       enrich:
-        parameters: {batch_records: 3000}               # with their defaults; placeholders in every text of the declaration
+        parameters: {batch_records: 3000}               # with defaults; every text of the declaration may use them
         kind: command
         run: ["{python}", "-m", "shop.enrich", "--batch-records={batch_records}"]
         group: "enrich-{suffix}"
@@ -12,8 +12,8 @@
       - {name: …, pipeline: {use: enrich, with: {batch_records: 50}}}
 
 A scenario may also declare its pipeline itself, or have ``none``: then the loader alone is under test. A text that is nothing
-but a parameter becomes its value, with its type: so ``restarts: "{restarts}"`` may be a number. All other placeholders are
-left to the run. Values keep their places in the file.
+but a parameter becomes its value, with its type: ``restarts: "{restarts}"`` may be a number. The run replaces all other
+placeholders. Values keep their places in the file.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from chaos.grammar.yaml_source import copied
 NONE = "none"
 _KEYS = ("use", "with")
 _NO_NAME = Message("pipeline-called-none", "none says that no pipeline is under test; choose another name")
-_OF_RUNS = "is replaced when a scenario runs; choose another name for this parameter"
+_OF_RUNS = "is a placeholder of every run; choose another name for this parameter"
 
 
 class PipelineProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
@@ -40,10 +40,10 @@ class PipelineProblem(Exception):  # noqa: N818 - never leaves this package: `lo
 
 
 def resolve(tree: Any, taken: frozenset[str]) -> Any:
-    """The same tree, where every scenario has the whole declaration of its pipeline, and named ones have their defaults.
+    """Put the whole declaration of its pipeline into every scenario, and defaults into named pipelines.
 
     Args:
-        taken: placeholders of runs, which no parameter may be called.
+        taken: placeholders of runs, whose names no parameter may have.
 
     Raises:
         PipelineProblem: a parameter or a use of a pipeline has an error.
@@ -81,7 +81,7 @@ def _refers(pipeline: Any) -> bool:
 
 
 def _check(declared: Any, here: Location, taken: frozenset[str]) -> None:
-    """What the model of a pipeline does not see: its parameters are gone then."""
+    """Check the parameters of a pipeline, which its model never sees."""
     parameters = declared.get("parameters", {}) if isinstance(declared, Mapping) else {}
     if not isinstance(parameters, Mapping):
         text = f"{shown(parameters)} is not a mapping; write the parameters with their defaults: {{batch_records: 3000}}"
@@ -103,14 +103,14 @@ def _scalar(value: Any, here: Location) -> None:
 
 
 def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
-    """The declaration that a scenario refers to, with its parameters."""
+    """Return the declaration that a scenario refers to, with its parameters replaced."""
     if reference == NONE:
         return CommentedMap(kind=NONE)
     if isinstance(reference, str):
         return _filled(named_in(pipelines, reference, here), {})
     unknown = next((key for key in reference if key not in _KEYS), None)
     if unknown is not None:
-        text = f"{shown(unknown)} is not known beside `use`; write with: {{…}} for parameters"
+        text = f"{shown(unknown)} is not a key beside `use`; write with: {{…}} for parameters"
         raise PipelineProblem((*here, str(unknown)), Message("key-beside-use", text), at_key=True)
     declared, values = named_in(pipelines, reference["use"], (*here, "use")), reference.get("with", {})
     if not isinstance(values, Mapping):
@@ -128,7 +128,7 @@ def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
 
 
 def named_in(pipelines: Mapping[str, Any], name: Any, here: Location) -> Any:
-    """The pipeline of this name.
+    """Find the pipeline of this name.
 
     Raises:
         PipelineProblem: there is none.
@@ -141,7 +141,7 @@ def named_in(pipelines: Mapping[str, Any], name: Any, here: Location) -> Any:
 
 
 def _filled(declared: Any, values: Mapping[str, Any]) -> Any:
-    """A declaration without its parameters, which are in its texts."""
+    """Replace the parameters of a declaration in its texts."""
     if not isinstance(declared, CommentedMap):
         return declared
     whole = copied(declared)
@@ -149,16 +149,16 @@ def _filled(declared: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _substituted(node: Any, values: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
-    """The node with values in place of parameters.
+    """Replace parameters by their values.
 
     Args:
-        given: those of the scenario, which keep the places where they were written.
+        given: the values of the scenario, which keep the places where they were written.
     """
     if isinstance(node, str):
         texts = {name: spelled(value) for name, value in values.items()}
         return values[alone(node)] if alone(node) in values else partly_substituted(node, texts)
     if isinstance(node, CommentedMap):
-        places = (given.lc.data or {}) if isinstance(given, CommentedMap) else {}  # it has none of what `<<` brought
+        places = (given.lc.data or {}) if isinstance(given, CommentedMap) else {}  # it lacks the places of keys from `<<`
         for key, inner in list(node.items()):
             node[key] = _substituted(inner, values, given)
             if isinstance(inner, str) and alone(inner) in places:

@@ -37,10 +37,10 @@ class Listed:
         family: the name of its module, or the package that adds it.
         keys: its own keys, beside those of every fault, with defaults; required ones are marked with ``*``.
         does: the first paragraph of its docstring.
-        provokes: what it is meant to provoke, with the source.
-        proved_by: what its proof shows.
-        needs: what it needs of the pipeline.
-        runs_in: the runtimes where it is possible, with what it needs there.
+        provokes: the effect that it is meant to provoke, with the source.
+        proved_by: the facts that its proof shows.
+        needs: the capabilities that it needs of the pipeline.
+        runs_in: the runtimes where it is possible, with the capabilities that it needs there.
     """
 
     family: str
@@ -55,7 +55,7 @@ class Listed:
 
 
 def listing() -> list[Listed]:
-    """All faults, in the order of the registry: by family and kind."""
+    """List all faults in the order of the registry: by family and kind."""
     return [_listed(kind, fault) for kind, fault in FAULTS.items()]
 
 
@@ -79,7 +79,7 @@ def _targets(fault: type[FaultBase]) -> str:
 
 
 def _runs_in(fault: type[FaultBase]) -> Iterator[str]:
-    """The runtimes that offer what the fault needs; for the external one, with what its system must offer."""
+    """Find the runtimes that offer what the fault needs; for the external one, list what its system must offer."""
     needs = fault.needs - OF_PIPELINES
     yield from (runtime for runtime, allowed in OFFERED.items() if needs <= allowed)
     if needs <= POSSIBLE_OUTSIDE:
@@ -109,7 +109,7 @@ _USE = {
     "required": ["use"],
     "additionalProperties": False,
 }
-_NAMED_PIPELINE = {  # what its parameters are is known when it is used; until then every text may have one
+_NAMED_PIPELINE = {  # its parameters get values when it is used; until then every text may have one
     "type": "object",
     "properties": {"kind": {"type": "string"}, "parameters": {"type": "object", "additionalProperties": _SCALAR}},
     "required": ["kind"],
@@ -123,7 +123,7 @@ _OVERRIDE = {
 
 
 class _Described(GenerateJsonSchema):
-    """With what docstrings say of each key as its description; titles are only those that types have."""
+    """Takes the description of each key from its docstring; only types have titles."""
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         declared: type[BaseModel] = schema["cls"]
@@ -140,13 +140,13 @@ class _Described(GenerateJsonSchema):
 
 
 def schema_of(declared: type[BaseModel]) -> dict[str, Any]:
-    """JSON Schema of one declaration, as it is written in YAML."""
+    """Make the JSON Schema of one declaration, as in YAML."""
     # in the other mode, defaults have no units
     return declared.model_json_schema(mode="serialization", schema_generator=_Described)
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 of a scenarios file."""
+    """Make the JSON Schema 2020-12 of a scenarios file."""
     schema = schema_of(ScenarioFileModel)
     pipeline = schema["$defs"]["Scenario"]["properties"]["pipeline"]
     named = {"anyOf": [{"type": "string"}, _USE, {key: pipeline[key] for key in pipeline if key != "description"}]}
@@ -162,7 +162,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _crossed(scenario: dict[str, Any]) -> dict[str, Any]:
-    """The same keys with any value, and those of a matrix."""
+    """Make the schema of a scenario with a matrix: keys of a scenario with any value, and those of a matrix."""
     matrix = {**_NAMES, "additionalProperties": _AXIS}
     overrides = {"type": "array", "items": _OVERRIDE}
     keys: dict[str, Any] = {key: {} for key in scenario["properties"]}

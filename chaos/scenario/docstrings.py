@@ -1,6 +1,6 @@
-"""Docstrings of declarations as pages show them: what they say of each key, and all else as Markdown.
+"""Docstrings of declarations on pages: the descriptions of keys, and the rest as Markdown.
 
-A key is described by the docstring under its field, in its class or in a class above it.
+The docstring under a field describes its key; the field is in the class or in a class above it.
 """
 
 import re
@@ -15,19 +15,19 @@ _LITERAL = re.compile(r"``(.+?)``", re.DOTALL)
 
 
 def prose(declared: type) -> str:
-    """Its own docstring without ``Attributes:``; "" where it has none."""
+    """Return the docstring of a class without ``Attributes:``; "" if it has none."""
     return cleandoc(declared.__doc__ or "").partition(_ATTRIBUTES)[0].strip()
 
 
 def meaning(declared: type, field: str) -> str:
-    """What the docstring under a field says, in one line; a field that is declared again without one keeps that from above."""
+    """Return the docstring under a field in one line; a field that is declared again without one inherits it."""
     fields = (getattr(above, "model_fields", {}).get(field) for above in declared.__mro__)
     texts = (described.description for described in fields if described)
     return " ".join(next(filter(None, texts), "").split())
 
 
 def markdown(text: str) -> str:
-    """Text of a docstring as Markdown: its tables, examples of YAML, which are indented, and literals."""
+    """Convert a docstring to Markdown: tables, examples of YAML, which are indented, and literals."""
     return "\n\n".join(_as_markdown(block) for block in text.split("\n\n"))
 
 
@@ -40,7 +40,7 @@ def _as_markdown(block: str) -> str:
 
 
 def definitions(text: str) -> dict[str, str]:
-    """What an indented list of a docstring defines, each as ``name  meaning``, whose further lines are indented more."""
+    """Read the indented list of definitions in a docstring: ``name  meaning``, with further lines indented more."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         if defined := _DEFINED.fullmatch(line):
@@ -51,12 +51,12 @@ def definitions(text: str) -> dict[str, str]:
 
 
 def literals(text: str) -> str:
-    """``word`` of a docstring as `word` of Markdown, and pages of `docs` as links for a page beside them."""
+    """Convert ``word`` to `word` of Markdown, and pages of `docs` to links for a page beside them."""
     return _PAGE.sub(r"[\1](\1)", _LITERAL.sub(r"`\1`", text))
 
 
 def _table(lines: list[str]) -> str:
-    """A simple table of docstrings; a line without a first cell continues the one above it."""
+    """Convert a simple table of a docstring; a line without a first cell continues the one above it."""
     starts = [rule.start() for rule in _RULE.finditer(lines[0])]
     rows: list[list[str]] = []
     for line in lines[1:-1]:
@@ -69,6 +69,6 @@ def _table(lines: list[str]) -> str:
 
 
 def table(heading: tuple[str, ...], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
+    """Format a table of Markdown."""
     lines = [heading, ("---",) * len(heading), *rows]
     return "\n".join(f"| {' | '.join(literals(cell).replace('|', chr(92) + '|') for cell in cells)} |" for cells in lines)

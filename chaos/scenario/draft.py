@@ -1,7 +1,7 @@
-"""The scenario that a test in Python amounts to: its faults become known one by one, and its expectation at the end.
+"""The scenario of a test in Python: its faults become known one by one, and its expectation at the end.
 
-It is the same `Scenario` as one in YAML, and refused for the same reasons, with the same messages. A fault that is injected at
-once has the moment of its injection as its trigger, so that the scenario in a run directory says what was done.
+It is a `Scenario` like one in YAML, with the same checks and the same messages. A fault that is injected at once gets the
+moment of its injection as its trigger, so that the scenario in a run directory records what was done.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,16 +23,16 @@ from chaos.scenario import load
 from chaos.scenario.model import Scenario, SystemSpec
 
 _AT_ONCE = {"after": "0s"}
-_LATEST_S = 60.0  # after the planned end of the workload: as late as a declared time may be (chaos.scenario.checks)
-_POSSIBLE: tuple[Any, ...] = ("valid", {"gaps": "invalid"}, "not_sent")  # what is wrong with all of these is wrong with any
+_LATEST_S = 60.0  # after the planned end of the workload; the limit of declared times (chaos.scenario.checks)
+_POSSIBLE: tuple[Any, ...] = ("valid", {"gaps": "invalid"}, "not_sent")  # a mistake with all of these is a mistake with any
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where the scenario runs.
+    """The place where the scenario runs.
 
     Attributes:
-        folder: where its paths begin.
+        folder: the folder at which its paths begin.
         runtime: "" with an external system.
     """
 
@@ -43,16 +43,16 @@ class Ground:
 
 
 class Draft:
-    """A scenario that grows."""
+    """A scenario that grows fault by fault."""
 
     def __init__(self, ground: Ground, **keys: Any) -> None:
         """Begin with everything but its faults and its expectation.
 
         Args:
-            keys: of a scenario, as YAML has them.
+            keys: the keys of a scenario, as in YAML.
 
         Raises:
-            ScenarioError: something is wrong with them; one line for each mistake.
+            ScenarioError: the keys have mistakes; one line for each.
         """
         self._ground = ground
         self._keys = keys
@@ -62,11 +62,11 @@ class Draft:
         """Add a fault, and return it with its name and its trigger.
 
         Args:
-            fault: or its keys as in YAML; without ``when`` it is injected at once.
-            flowing_s: for how long output has been flowing now.
+            fault: the fault, or its keys as in YAML; without ``when`` it is injected at once.
+            flowing_s: the seconds since output began to flow.
 
         Raises:
-            ScenarioError: it is wrong, or not possible here.
+            ScenarioError: the fault has a mistake, or is not possible here.
         """
         keys = {"when": _AT_ONCE, **fault} if isinstance(fault, Mapping) else fault
         before = self.scenario.faults
@@ -82,10 +82,10 @@ class Draft:
         return added
 
     def complete(self, expect: Any = None, leave_out: Mapping[str, str] | None = None) -> Scenario:
-        """The scenario with its expectation, which is ``valid`` where none is given.
+        """Return the scenario with its expectation, which is ``valid`` by default.
 
         Raises:
-            ScenarioError: they are wrong, or nothing of the kind can be expected of these faults.
+            ScenarioError: a key has a mistake, or these faults do not allow the expectation.
         """
         given = {"expect": expect, "leave_out": leave_out}
         scenario = self._parsed(
@@ -95,7 +95,7 @@ class Draft:
         return scenario
 
     def _with(self, **keys: Any) -> Scenario:
-        """The scenario with these keys, unless it is wrong whatever may be expected of it."""
+        """Return the scenario with these keys, unless it is wrong with every expectation."""
         scenario = self._parsed(**keys)
         first, *others = ([*self._problems(scenario.model_copy(update={"expect": expect}))] for expect in _POSSIBLE)
         _refuse([problem for problem in first if all(problem in other for other in others)])
@@ -119,5 +119,5 @@ def _refuse(problems: Iterable[Problem]) -> None:
 
 
 def _error(problems: Iterable[Problem]) -> ScenarioError:
-    """One line for each, with its place as keys and numbers: ``faults.0.target: … [code]``."""
+    """Report each problem in one line, with its place as keys and numbers: ``faults.0.target: … [code]``."""
     return ScenarioError("\n".join(as_line(".".join(map(str, place)), message) for place, message in problems))

@@ -32,21 +32,21 @@ _TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
 _FORMER_VERSIONS = (1,)
 _FORMER_GRAMMAR = Message(
     "former-grammar",
-    f"the grammar of version 1 is not read any more; write version: {VERSION} and what is new in it: "
+    f"version 1 of the grammar is no longer supported; convert the file to version: {VERSION}, see "
     "docs/guides/from-version-1.md, or `chaos schema`",
 )
-_NOTHING = Message("no-scenarios", f"there are no scenarios here; begin with `version: {VERSION}` and `scenarios:`")
+_NOTHING = Message("no-scenarios", f"this file has no scenarios; begin with `version: {VERSION}` and `scenarios:`")
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFile:
-    """A file without errors.
+    """A scenarios file without errors.
 
     Attributes:
-        path: as it was given.
-        topics: those that scenarios have which do not declare their own.
-        pipelines: those that have names; their paths begin where those of the file do.
-        tree: its values with their places in the file, with matrices expanded.
+        path: the path as given.
+        topics: the topics of scenarios that do not declare their own.
+        pipelines: the named pipelines; their paths begin at the folder of the file.
+        tree: the values of the file with their places, with matrices expanded.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class ScenarioFile:
     tree: Any = field(repr=False, compare=False)
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario of this name.
+        """Find the scenario of this name.
 
         Raises:
             ScenarioError: there is no such scenario.
@@ -70,7 +70,7 @@ class ScenarioFile:
         raise ScenarioError(f"{self.path}: {message}")
 
     def pipeline(self, name: str) -> Pipeline:
-        """The pipeline of this name, with its parameters as they are; or ``none``.
+        """Find the pipeline of this name, with its parameters as declared, or ``none``.
 
         Raises:
             ScenarioError: there is no such pipeline.
@@ -88,16 +88,16 @@ def load(path: Path, runtime: str = "") -> ScenarioFile:
     """Read a file.
 
     Args:
-        runtime: where it will be run, so that faults which are impossible there are refused; "" if it is only read.
+        runtime: the runtime of the run, so that faults which are impossible there are refused; "" if the file is only read.
 
     Raises:
-        ScenarioError: it cannot be read, or has errors; one line for each.
+        ScenarioError: the file cannot be read, or has errors; one line for each.
     """
     return load_text(read(path), path, runtime)
 
 
 def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
-    """Read the text of a file; `path` is named in errors, which are those of `load`."""
+    """Read the text of a file; errors are those of `load`, and name `path`."""
     tree = tree_of(text, path, _NOTHING)
     version = tree.get("version")
     if version in _FORMER_VERSIONS and not isinstance(version, bool):
@@ -123,7 +123,7 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
 
 
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
-    """An error if something in the scenarios with these names cannot be done to an external system; one line for each."""
+    """Report parts of these scenarios that are impossible on an external system, one line for each; None without any."""
     wrong = [
         Mistake(("scenarios", number, *location), Message(message.code, f"{scenario.name}: {message}"))
         for number, scenario in enumerate(file.scenarios)
@@ -134,10 +134,10 @@ def refused(file: ScenarioFile, names: Collection[str], external: External) -> S
 
 
 def problems(scenario: Scenario, folder: Path, system: SystemSpec, runtime: str, external: External | None) -> list[Problem]:
-    """What is wrong with a scenario that is in no file.
+    """Find mistakes in a scenario that is in no file.
 
     Args:
-        folder: where its paths begin.
+        folder: the folder at which its paths begin.
         runtime: as for `load`; "" with an external system.
     """
     found = [*_checked({0: scenario}, system, runtime), *_missing([scenario], folder)]
@@ -156,7 +156,7 @@ def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str
 
 
 def _has_topics(tree: Mapping[str, Any]) -> bool:
-    """Whether every scenario has some: those of the file, or its own. A file without scenarios lacks something else."""
+    """Whether every scenario has topics: those of the file, or its own. A file without scenarios lacks something else."""
     listed = tree.get("scenarios")
     scenarios = listed if isinstance(listed, list) else []
     return "topics" in tree or all(isinstance(raw, Mapping) and "topics" in raw for raw in scenarios)
@@ -174,7 +174,7 @@ def _names_of_services(tree: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _of_pipelines(model: ScenarioFileModel, scenarios: Iterable[Scenario]) -> Iterator[Mistake]:
-    """What is wrong with named pipelines, also with those that no scenario has."""
+    """Find mistakes in named pipelines, also in those that no scenario uses."""
     there = {**model.topics, **{name: spec for scenario in scenarios for name, spec in scenario.topics.items()}}
     systems = [model.system, *(scenario.system for scenario in scenarios if scenario.system)]
     services = {name for system in systems for name in system.services}
@@ -196,7 +196,7 @@ def _at(place: Location, problems: Iterable[Problem]) -> Iterator[Mistake]:
 
 
 def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:
-    """The scenarios without errors in a file that has some: they are checked further all the same, if its topics are right."""
+    """Read the scenarios without errors from a file with errors, for further checks; none if its topics are wrong."""
     listed = tree.get("scenarios")
     found = {}
     with suppress(ValidationError):
@@ -208,7 +208,7 @@ def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:
 
 
 def _system(tree: Mapping[str, Any]) -> SystemSpec:
-    """The declared system; the largest possible one if the declaration has errors, with services of the same names."""
+    """Read the system; if it has errors, return the largest possible one, with services of the same names."""
     try:
         return SystemSpec.model_validate(tree.get("system", {}))
     except ValidationError:

@@ -4,17 +4,17 @@
       title: "${request} under ${fault}"
       matrix:
         request: [InitProducerId, EndTxn]                 # a list of words
-        fault:                                            # or names with what they stand for
+        fault:                                            # or names with their values
           request-lost: [{kind: lose_request, when: {request: "${request}"}}]
           sender-killed: [{kind: crash_pipeline, when: {request: "${request}"}}]
       faults: "${fault}"
       overrides:
         - {at: {request: InitProducerId}, set: {tags: [quick]}}
 
-``${axis}`` alone is replaced by the value that the word stands for (a list inside a list is inserted element by element),
-``${axis.key}`` by a part of that value, ``${axis.word}``, and ``${axis}`` within a longer text, by the word itself. Each of
-``overrides`` has ``at``, the axes and words of the cases that it changes, and ``set``, their keys. Values keep their places in
-the file, so that errors lead to where they were written.
+``${axis}`` alone becomes the value of the word; a list inside a list is inserted element by element. ``${axis.key}`` becomes a
+part of that value. ``${axis.word}``, and ``${axis}`` within a longer text, become the word itself. Each of ``overrides`` has
+``at``, the axes and words of the cases that it changes, and ``set``, the keys to change. Values keep their places in the file,
+so that errors lead to where they were written.
 """
 
 import re
@@ -42,7 +42,7 @@ class MatrixProblem(Exception):  # noqa: N818 - never leaves this package: `load
 
 
 def expand(tree: Any) -> Any:
-    """The same tree with every matrix replaced by its cases.
+    """Replace every matrix of a tree by its cases.
 
     Raises:
         MatrixProblem: a matrix has an error.
@@ -80,7 +80,7 @@ def _cases(raw: CommentedMap, here: Location) -> Iterator[CommentedMap]:
 
 
 def _axis(values: Any, here: Location) -> Mapping[str, Any]:
-    """Word -> the value that it stands for."""
+    """Read an axis: word -> its value."""
     if isinstance(values, Mapping) and values:
         return {_word(word): value for word, value in values.items()}
     if not isinstance(values, list) or not values or not all(isinstance(value, str | int | float) for value in values):
@@ -89,12 +89,12 @@ def _axis(values: Any, here: Location) -> Mapping[str, Any]:
     words = [_word(value) for value in values]
     for number, word in enumerate(words):
         if word in words[:number]:
-            raise MatrixProblem((*here, number), Message("word-twice", f"{shown(word)} is here twice; keep one"))
+            raise MatrixProblem((*here, number), Message("word-twice", f"this axis has {shown(word)} twice; keep one"))
     return dict(zip(words, values, strict=True))
 
 
 def _word(value: Any) -> str:
-    """The word as it is written in YAML."""
+    """Spell a word as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -105,7 +105,7 @@ def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: Locatio
     for number, override in enumerate(listed):
         place = (*here, number)
         if not isinstance(override, Mapping) or sorted(map(str, override)) != sorted(_KEYS):
-            keys = "`at`, the coordinates of its cases, and `set`, what changes there"
+            keys = "`at`, the coordinates of its cases, and `set`, the keys to change"
             raise MatrixProblem(place, Message("keys-of-override", f"an override has two keys: {keys}"))
         for key in _KEYS:
             if not isinstance(override[key], CommentedMap):
@@ -119,7 +119,7 @@ def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: Locatio
 
 
 def _listed(words: Any) -> list[str]:
-    """One word, or a list of them."""
+    """Read one word, or a list of words."""
     return [_word(word) for word in (words if isinstance(words, list) else [words])]
 
 
@@ -153,7 +153,7 @@ def _case(
 
 
 def _name(name: str, words: Mapping[str, str], here: Location) -> str:
-    """The name followed by the words of all axes, unless the name itself says where they belong."""
+    """Append the words of all axes to the name, unless the name has holes for them."""
     template = name if _HOLE.search(name) else "-".join([name, *(f"${{{axis}}}" for axis in words)])
     for axis, _ in _HOLE.findall(template):
         _must_be_known(axis, words, here, "an axis of this matrix")
@@ -161,12 +161,12 @@ def _name(name: str, words: Mapping[str, str], here: Location) -> str:
 
 
 def slug(word: str) -> str:
-    """A word as it is in the name of a case."""
+    """Spell a word for the name of a case."""
     return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
 
 
 def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here: Location) -> Any:
-    """The node with its holes filled; a value that fills a hole may have holes too."""
+    """Fill the holes of a node; a value that fills a hole may have holes, too."""
     if isinstance(node, str):
         return _text(node, words, values, here)
     if isinstance(node, CommentedMap):
@@ -178,7 +178,7 @@ def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here
 
 
 def _spliced(node: CommentedSeq, filled: list[Any]) -> CommentedSeq:
-    """The list of the filled elements; a list that fills a hole is inserted element by element."""
+    """Join the filled elements; a list that fills a hole is inserted element by element."""
     whole = CommentedSeq()
     for number, value in enumerate(filled):
         many = isinstance(value, list) and isinstance(node[number], str)
@@ -200,7 +200,7 @@ def _text(text: str, words: Mapping[str, str], values: Mapping[str, Any], here: 
 
 
 def _within(value: Any, key: str, word: str, here: Location) -> str:
-    """The word, or the named part of its value, as a piece of a text."""
+    """Return the word, or the named part of its value, as a piece of a text."""
     part = _part(value, key or "word", word, here)
     if isinstance(part, Mapping | list):
         text = f"{shown(part)} cannot be inserted into a text; write `${{…}}` alone here"
@@ -209,7 +209,7 @@ def _within(value: Any, key: str, word: str, here: Location) -> str:
 
 
 def _part(value: Any, key: str, word: str, here: Location) -> Any:
-    """The value of ``${axis}``, the part of it with this key, or its word."""
+    """Return the value of ``${axis}``, the part of it with this key, or its word."""
     if key == "word":
         return word
     if not key:

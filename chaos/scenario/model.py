@@ -621,8 +621,8 @@ class Scenario(Declared):
             given_up, slo = text_of_seconds(self.gives_up_after_s), text_of_seconds(self.recovery_slo_s)
             raise WrongValueError(
                 "gives-up-too-early",
-                f"gives_up_after: {given_up} is shorter than recovery_slo: {slo}, so the run ends before any recovery is too slow; "
-                f"write recovery_slo: {given_up} as well, or gives_up_after: {slo}",
+                f"gives_up_after: {given_up} is shorter than recovery_slo: {slo}, so the run ends before a recovery can be too "
+                f"slow; write recovery_slo: {given_up} as well, or gives_up_after: {slo}",
             )
         return self
 

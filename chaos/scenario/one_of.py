@@ -1,7 +1,7 @@
-"""A mapping that is of one of several kinds, by the key that it has: ``{parquet: PATH}``, ``{sql: SELECT …}``.
+"""A mapping whose key decides its kind: ``{parquet: PATH}``, ``{sql: SELECT …}``.
 
-A kind is one class, and the one key that it must have names it. The mapping is read with the keys of all kinds first, and then
-by its class, so that errors are about the mapping as it is written: a misspelt key, two kinds at once, a key of another kind.
+A kind is one class, and its only required key names it. The mapping is first read with the keys of all kinds, and then by its
+class, so that errors describe the mapping as it is written: a misspelt key, two kinds at once, a key of another kind.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ class KindByKey(Declared):
     """Base class of kinds."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {}
-    """What is wrong with each further key of this kind beside a kind that has no such key."""
+    """Further key of this kind -> the message if it is beside a kind that has no such key."""
 
     @classmethod
     def key(cls) -> str:
-        """The key that it must have; "" of a class that several kinds share."""
+        """Return the required key; "" for a class that several kinds share."""
         return next((name for name, field in cls.model_fields.items() if field.is_required()), "")
 
     @property
@@ -39,12 +39,12 @@ class OneOf:
     """
 
     def __init__(self, kinds: tuple[type[KindByKey], ...], name: str, about: str, wrong: tuple[str, str]) -> None:
-        """Make that class.
+        """Create the class `whole`.
 
         Args:
-            name: of the class, by which schemas refer to it.
-            about: what such a mapping says.
-            wrong: the code of the error that a mapping is of no kind, or of several, and how its text begins.
+            name: the name of the class in schemas.
+            about: a description of such a mapping.
+            wrong: the code of the error for a mapping of no kind, or of several, and the beginning of its text.
         """
         self._kinds = {kind.key(): kind for kind in kinds}
         self._misplaced = {key: message for kind in kinds for key, message in kind.MISPLACED.items()}
@@ -67,7 +67,7 @@ class OneOf:
         if len(named) != 1:
             code, begins = self._wrong
             found = f"this has {' and '.join(named)}" if named else "this has none of them"
-            raise WrongValueError(code, f"{begins} {_listed(list(self._kinds))}, and {found}; write one of them")
+            raise WrongValueError(code, f"{begins} {_listed(list(self._kinds))}, but {found}; write one of them")
         kind = self._kinds[named[0]]
         own = {field.alias or name for name, field in kind.model_fields.items()}
         for key, message in self._misplaced.items():
@@ -81,10 +81,10 @@ def _listed(keys: list[str]) -> str:
 
 
 def _with_all_keys(kinds: tuple[type[KindByKey], ...], name: str, about: str) -> type[Declared]:
-    """Keys that name a kind come first."""
+    """Create a class with the keys of all kinds; keys that name a kind come first."""
     naming = {kind.key(): copy(kind.model_fields[kind.key()]) for kind in kinds}
     for field in naming.values():
-        field.description = None  # the key has it; here is only what is written there
+        field.description = None  # the key gets it; this is only its value
     fields: dict[str, Any] = {key: (Annotated[field.annotation, field] | None, None) for key, field in naming.items()}
     texts: dict[str, str] = {}
     for kind in kinds:

@@ -1,7 +1,7 @@
-"""Makes a schedule of a scenario and a seed: every fault gets a number, drawn before the run, that seeds its random choices.
+"""Makes a schedule from a scenario and a seed: every fault gets a number, drawn before the run, that seeds its random choices.
 
-A seed fixes the schedule, not the system: the same draw picks the same one of the same candidates, but which broker leads a
-partition when the fault is injected is decided by the brokers.
+A seed fixes the schedule, not the system: the same draw picks the same one of the same candidates, but the brokers decide
+which of them leads a partition when the fault is injected.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Step:
     Attributes:
         name: unique in the scenario.
         draw: seeds the random choices of this injection; it does not depend on other steps.
-        by_chance: whether it was drawn for ``random:``. A declared fault must happen, a drawn one may find nothing to break.
+        by_chance: whether it was drawn for ``random:``. A declared fault must happen; a random one may find nothing to break.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Step:
 
     @property
     def offset(self) -> float:
-        """How much later than its trigger it is injected: a share, from 0 to 1, of the usual time between two growths.
+        """Delay of the injection after its trigger: a share, from 0 to 1, of the usual time between two growths.
 
-        0 where the trigger is not on progress, or is to strike when the output grows.
+        0 if the trigger is not on progress, or strikes when the output grows.
         """
         when = self.fault.when
         return _drawn(self.draw, "offset") / 2**32 if isinstance(when, Progress) and when.is_offset else 0.0
@@ -48,8 +48,8 @@ class Schedule:
     """The resolved plan of one run.
 
     Attributes:
-        seed: of the whole run; `plan` makes the same draws again of this seed and the name of the scenario.
-        at_once: how many faults may be in force at the same time; None for any number.
+        seed: the seed of the whole run; with it and the name of the scenario, `plan` repeats the draws.
+        at_once: the number of faults that may be in force at the same time; None for any number.
     """
 
     scenario: str
@@ -59,12 +59,12 @@ class Schedule:
 
 
 def scenario_seed(run_seed: int, name: str) -> int:
-    """The seed of one scenario of a run; it does not depend on which other scenarios run."""
+    """Derive the seed of one scenario of a run; it does not depend on other scenarios."""
     return _drawn(run_seed, name)
 
 
 def plan(scenario: Scenario, run_seed: int) -> Schedule:
-    """The schedule of a scenario under the seed of a run.
+    """Make the schedule of a scenario under the seed of a run.
 
     A draw depends only on the seed and on names: a fault that is added, removed or moved does not change the other draws.
     """
@@ -76,7 +76,7 @@ def plan(scenario: Scenario, run_seed: int) -> Schedule:
 
 
 def describe(schedule: Schedule) -> list[str]:
-    """One line for each step."""
+    """Describe each step in one line."""
     return [f"{_moment(step)}: {step.fault.describe()}{_outlasting(step)}" for step in schedule.steps]
 
 
@@ -86,17 +86,17 @@ def _outlasting(step: Step) -> str:
 
 
 def _moment(step: Step) -> str:
-    """When it strikes, with what the words of a trigger leave out, because these words are about what was seen."""
+    """Describe when a step strikes, with details that the text of its trigger leaves out."""
     when = step.fault.when
     if isinstance(when, OnRequest):
         on = f" on {when.link}" if when.link else ""
-        return f"{when}{on}{', and is lost then' if when.then == 'lose' else ''}"
+        return f"{when}{on}{', and is then lost' if when.then == 'lose' else ''}"
     later = f", {100 * step.offset:.0f} % of the way to the next growth" if step.offset else ""
     return f"{when}{later}"
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
-    """The schedule as JSON values; faults are written as they are declared, with units. An offset follows from the draw."""
+    """Convert a schedule to JSON values; faults have units, as in a declaration. An offset follows from the draw."""
     steps = [
         {
             "name": step.name,
@@ -111,7 +111,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Schedule:
-    """The schedule that `to_json` has written.
+    """Read a schedule that `to_json` has written.
 
     Raises:
         KeyError: a key is missing.
@@ -125,5 +125,5 @@ def from_json(value: Mapping[str, Any]) -> Schedule:
 
 
 def _drawn(seed: int, name: str) -> int:
-    """32 bits that depend only on the seed and the name, on every machine and in every version of Python (blake2b)."""
+    """Draw 32 bits that depend only on the seed and the name, on every machine and in every version of Python (blake2b)."""
     return int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=4).digest(), "big")

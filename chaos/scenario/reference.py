@@ -1,4 +1,4 @@
-"""`docs/reference.md`: every key, trigger, fault and verifier, from their classes and what their docstrings say.
+"""`docs/reference.md`: every key, trigger, fault and verifier, from their classes and docstrings.
 
 It imports more than fifteen modules: the page has a section of each part of the grammar.
 """
@@ -56,10 +56,10 @@ from verifiers.transactions.verifier import Transactions
 _INTRODUCTION = """\
 # Reference of scenarios files
 
-This page is made by `chaos reference` from the classes that read a scenarios file; where packages of others are installed, the
-command prints their faults and verifiers too. [The guides](guides/writing-scenarios.md) explain the keys, with examples.
+`chaos reference` makes this page from the classes that read a scenarios file; it also prints the faults and verifiers of other
+installed packages. [The guides](guides/writing-scenarios.md) explain the keys, with examples.
 
-A key without a default may be left out; what holds then is said beside it, or nothing takes its place. A duration has the unit
+A key without a default may be left out; its meaning says what holds then, or nothing takes its place. A duration has the unit
 `ms`, `s` or `m`, and is an hour at most. A size has the unit `B`, `KB` (1000 bytes) or `MB`, and is 1 MB at most."""
 # The keys of a matrix have no class of their own; the docstring of the module is about a whole scenario.
 _OF_A_MATRIX = "`matrix` crosses one declaration into many scenarios, one for each combination of the words of its axes."
@@ -97,7 +97,7 @@ _TRIGGERS: Mapping[str, type[Declared]] = {
 _COLUMNS = ("key", "value", "default", "meaning")
 _PLURALS = {"text": "texts", "name of a topic": "names of topics", "lower-case word": "lower-case words"}
 _OF_EVERY_FAULT = ("kind", "name", "when")
-_PLACES = {  # what has a section of this page -> that section
+_PLACES = {  # title -> the section of this page about it
     "scenario": "Scenarios",
     "pipeline": "Pipelines",
     "fault": "Faults",
@@ -117,21 +117,21 @@ _VIEWS = {
     "uncommitted": "the log as read_uncommitted reads it",
     "again": "a second reading of the log",
     "batches": "all record batches, with producer, epoch and transaction markers",
-    "ledger": "what the loader was told of every record",
+    "ledger": "the outcome of every record, as the loader knows it",
     "open_transactions": "open transactions, as partitions and coordinators know them",
-    "told": "what the program says of its transactions (`speaks: [transactions]`), or the loader of its own",
-    "deliveries": "what the program says of its consumer (`speaks: [deliveries]`)",
-    "commits": "what the consumer group committed (`group`, or `positions: {group: …}`)",
-    "looks": "where the sink ended when it was looked at, some fifty times a second",
-    "reached": "what the consumer group committed, and in which transactions",
-    "answers": "which record each row answers",
+    "told": "the statements of the program (`speaks: [transactions]`), or of the loader, about its transactions",
+    "deliveries": "the statements of the program about its consumer (`speaks: [deliveries]`)",
+    "commits": "the commits of the consumer group (`group`, or `positions: {group: …}`)",
+    "looks": "the end of the sink, sampled about fifty times a second",
+    "reached": "the commits of the consumer group, and their transactions",
+    "answers": "the record that each row answers",
     "keys": "the keys of records",
-    "places": "where the rows of a table are",
+    "places": "the places of the rows of a table",
 }
 
 
 def page() -> str:
-    """All of it, as Markdown."""
+    """Make the whole page as Markdown."""
     sections = {
         **{title: "\n\n".join(_parts(parts)) for title, parts in _SECTIONS.items()},
         "Many scenarios from one": f"{_OF_A_MATRIX}\n\n{_of_module(matrix.__doc__)}",
@@ -162,7 +162,7 @@ def _declaration(declared: type[BaseModel]) -> Iterator[str]:
 
 
 def _keys(declared: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[str]:
-    """A table of them, if there are any: what must be written comes first."""
+    """Make a table of the keys, if there are any; required keys come first."""
     schema = schema_of(declared)
     required = schema.get("required", ())
     keys = sorted(schema["properties"], key=lambda key: key not in required)
@@ -178,7 +178,7 @@ def _row(key: str, schema: Mapping[str, Any], required: bool) -> list[str]:  # n
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
-    """What may be written there: ``list of texts``, ``duration such as `5s```."""
+    """Describe the values of a key: ``list of texts``, ``duration such as `5s```."""
     if "title" in schema:
         title = schema["title"]
         example = f" such as `{schema['examples'][0]}`" if "examples" in schema else ""
@@ -194,7 +194,7 @@ def in_words(schema: Mapping[str, Any]) -> str:
 
 
 def _declared(name: str) -> str:
-    """A class that has a section: ``mapping: [`sink`](#sink)``, or just ``[fault](#faults)``."""
+    """Describe a class that has a section: ``mapping: [`sink`](#sink)``, or just ``[fault](#faults)``."""
     title = _TITLES.get(name)
     if title is None:
         return "mapping"
@@ -203,7 +203,7 @@ def _declared(name: str) -> str:
 
 
 def _several(words: str) -> str:
-    """The same for more than one, after ``list of``."""
+    """Put a description into the plural, after ``list of``."""
     kind, *rest = words.split(" or ", 1)
     first = _PLURALS.get(kind) or re.sub(r"^\[(\w+)\]", r"[\1s]", kind).replace("mapping: ", "mappings: ")
     first = re.sub(r"^list of ", "lists of ", first).removeprefix("one of ")
@@ -250,7 +250,7 @@ def _spelled(value: Any) -> str:
 
 
 def _linked(text: str, heading: str) -> str:
-    """To a section of this page; the anchor is that of GitHub."""
+    """Link to a section of this page, with the anchor that GitHub makes."""
     anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
     return f"[{text}](#{anchor})"
 
@@ -259,7 +259,7 @@ def _linked(text: str, heading: str) -> str:
 
 
 def _of_module(docstring: str | None) -> str:
-    """What a module says below its first paragraph."""
+    """Return the docstring of a module without its first paragraph."""
     return markdown((docstring or "").partition("\n\n")[2].strip("\n"))
 
 
@@ -273,16 +273,16 @@ def _placeholders() -> str:
         for name, meaning in MEANINGS.items()
     ]
     introduction = """\
-They stand in texts of a pipeline: in `run`, `arguments`, `configuration`, `environment`, and in names of groups and of
-transactional ids; and in a loader's `rows: {command: [...]}`. The name of every topic of the file is one, too: `{orders}` is
-what the topic is called in this run. So is the name of every service, for `HOST:PORT` of its link, and so are the
-pipeline's `parameters`.
-Where `{sink}` is wanted as it is, write `{{sink}}`; all other braces stay."""
+Placeholders are allowed in texts of a pipeline: in `run`, `arguments`, `configuration`, `environment`, and in names of groups
+and of transactional ids; and in a loader's `rows: {command: [...]}`. The name of every topic of the file is a placeholder, too:
+`{orders}` is the name of the topic in this run. So is the name of every service, for the `HOST:PORT` of its link, and so are
+the pipeline's `parameters`.
+To keep `{sink}` as it is, write `{{sink}}`; all other braces stay."""
     return f"{introduction}\n\n{table(('placeholder', 'stands for', *kinds), rows)}"
 
 
 def _triggers() -> Iterator[str]:
-    yield "A fault has one, as its `when`."
+    yield "Every fault has one trigger, as its `when`."
     for key, trigger in _TRIGGERS.items():
         yield f"### `when: {{{key}: …}}`"
         yield from _declaration(trigger)
@@ -297,7 +297,7 @@ def _triggers() -> Iterator[str]:
 def _faults() -> Iterator[str]:
     yield "Every fault has these keys, and those that are listed with it."
     first = schema_of(next(iter(FAULTS.values())))["properties"]
-    kind = ["`kind`", "one of the names below", "required", "which fault it is"]
+    kind = ["`kind`", "one of the names below", "required", "the kind of fault"]
     rest = [_row(key, first[key], key == "when") for key in _OF_EVERY_FAULT if key != "kind"]
     yield table(_COLUMNS, [kind, *rest])
     for family, listed in groupby(listing(), lambda fault: fault.family):
@@ -332,8 +332,8 @@ def _fault(listed: Listed) -> Iterator[str]:
 
 def _verifiers() -> Iterator[str]:
     yield """\
-Every verifier that has something to judge is asked, unless `leave_out` names it. All need the log, as read_committed reads it,
-and what must be in it; the last column has what some need beside that."""
+Every verifier that has something to judge runs, unless `leave_out` names it. All need the log, as a read_committed consumer
+reads it, and its expected content; the last column has the further needs of some."""
     rows = [
         [
             f"`{name}`",
@@ -352,7 +352,7 @@ and what must be in it; the last column has what some need beside that."""
     progress = [f"`{PROGRESS}`", GUARANTEE_OF_PROGRESS, "the history of the run", ""]
     yield table(("verifier", "demands", "judges", "needs too"), [*rows, transactions, progress])
     yield "### Anomalies"
-    yield "These are the names that `expect` counts, and what each of them is."
+    yield "`expect` counts anomalies by these names."
     of_logs = {name: _anomalies(one) for name, one in OF_LOGS.items()}
     defined = {**of_logs, TRANSACTIONS: _anomalies(BY_TRANSACTIONS), PROGRESS: ANOMALIES_OF_PROGRESS}
     rows = [[f"`{name}`", anomaly, text] for name, anomalies in defined.items() for anomaly, text in anomalies.items()]
@@ -360,7 +360,7 @@ and what must be in it; the last column has what some need beside that."""
 
 
 def _anomalies(verifier: Verifier | Transactions) -> dict[str, str]:
-    """As its module defines them, or, where it has no list, as its first sentence does."""
+    """Find the definitions of anomalies in the list of the module, or in its first sentence if it has no list."""
     text = cleandoc(sys.modules[type(verifier).__module__].__doc__ or "")
     known = definitions(text)
     only = _first_sentence(text).partition(": ")[2].rstrip(".") if len(verifier.anomalies) == 1 else ""

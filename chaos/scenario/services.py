@@ -11,8 +11,8 @@
     scenarios:
       - {…, faults: [{kind: cut_link, link: "app->service(files)", when: {progress: 30%}, for: 3s}]}
 
-The name of a service is a placeholder in the texts of a pipeline: the address, ``HOST:PORT``, of the link on which its own
-client finds the service. Nothing of its protocol is known, so no request in it can be held.
+The name of a service is a placeholder in the texts of a pipeline: the address ``HOST:PORT`` of the link from the pipeline's
+client to the service. The proxy does not know its protocol, so it cannot hold single requests.
 """
 
 import re
@@ -49,33 +49,33 @@ def _name(value: Any) -> Any:
         )
     if value in PLACEHOLDERS or value in KNOWN:
         raise WrongValueError(
-            "service-name-taken", f"{{{value}}} stands for something else in a pipeline; choose another name for this service"
+            "service-name-taken", f"{{{value}}} has another meaning in a pipeline; choose another name for this service"
         )
     return value
 
 
 class ServiceSpec(Declared):
-    """A server that a pipeline uses beside Kafka: one that runs already, or one that is started for each run."""
+    """A server that a pipeline uses beside Kafka; it runs already, or every run starts its own."""
 
     at: Annotated[str, BeforeValidator(_host_and_port)] | None = None
-    """where it listens, ``HOST:PORT``, if it runs already."""
+    """the address ``HOST:PORT`` of a service that runs already."""
     run: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """the command that starts it, in the folder of the run; it must listen at ``{address}``, and run until SIGTERM."""
     environment: dict[str, Annotated[str, BeforeValidator(text_of_setting)]] = Field(default_factory=dict)
-    """variables of the command, whose values may have the same placeholders: ``{address}``, ``{folder}``, ``{project}`` and
-    ``{python}``.
+    """environment variables of the command; their values may have the same placeholders: ``{address}``, ``{folder}``,
+    ``{project}`` and ``{python}``.
     """
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where it listens; None if that is decided when it is started."""
+        """The address of a service that runs already; None if its start decides."""
         if self.at is None:
             return None
         host, _, port = self.at.rpartition(":")
         return host, int(port)
 
     def below(self, folder: Path) -> Self:
-        """The same with the folder of the scenarios file in place of ``{project}``."""
+        """Replace ``{project}`` by the folder of the scenarios file."""
         project = {"project": str(folder.resolve())}
         run = tuple(partly_substituted(word, project) for word in self.run)
         environment = {name: partly_substituted(value, project) for name, value in self.environment.items()}
@@ -85,12 +85,12 @@ class ServiceSpec(Declared):
     def _is_one_or_the_other(self) -> Self:
         if (self.at is None) == (not self.run):
             raise WrongValueError(
-                "not-one-service", f"a service is started by a command, or is there already; write {_EXAMPLE}"
+                "not-one-service", f"a service needs either run, its command, or at, its address; write {_EXAMPLE}"
             )
         if self.at is not None and self.environment:
             raise WrongValueError(
                 "environment-without-command",
-                "environment is that of the command in run, and this service runs already; leave it out",
+                "environment is for the command in run, but this service runs already; leave environment out",
             )
         for text in (*self.run, *self.environment.values()):
             if wrong := unknown_placeholder(text, KNOWN):
@@ -106,15 +106,15 @@ Services = Annotated[
 
 
 def problems(services: Collection[str], topics: Collection[str]) -> Iterator[Problem]:
-    """Services that are called as a topic is, with their places in the system."""
+    """Refuse services with the name of a topic, with their places in the system."""
     for name in services:
         if name in topics:
-            text = f"{name} is the name of a topic as well, and {{{name}}} can stand for one of them only; rename one"
+            text = f"{name} is also the name of a topic, so {{{name}}} would be ambiguous; rename one"
             yield ("services", name), Message("service-called-as-topic", text)
 
 
 def unknown(name: str, services: Mapping[str, ServiceSpec]) -> Message | None:
-    """Why there is no such service; None if there is."""
+    """Report a service that does not exist; None if it exists."""
     if name in services:
         return None
     there = f"there are: {', '.join(services)}" if services else "none is declared; write system: {services: {NAME: …}}"

@@ -1,9 +1,9 @@
-"""Types that say what a text of a declaration is: one with placeholders, or a path that begins at the scenarios file.
+"""Types for texts of a declaration: a text with placeholders, or a path that begins at the scenarios file.
 
     run: tuple[Annotated[Word, Template()], ...]
     application: Annotated[Word, ProjectPath()]
 
-One function finds these texts, however deep they are in a declaration, so no class lists its own.
+One function finds these texts at any depth of a declaration, so no class lists its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Text(NamedTuple):
-    """A text with placeholders, and those that there are at its place beside the names of topics."""
+    """A text with placeholders, and the placeholders that are known there beside the names of topics."""
 
     text: str
     known: tuple[str, ...]
@@ -35,8 +35,8 @@ class Template:
     """Marks a text with placeholders.
 
     Attributes:
-        known: those that there are; None for all of the kind of pipeline.
-        more: further ones.
+        known: the known placeholders; None for all of the kind of pipeline.
+        more: further placeholders.
     """
 
     known: tuple[str, ...] | None = None
@@ -57,10 +57,10 @@ Change = Callable[[Location, str, Mark], str]
 
 
 def texts_of(declared: BaseModel, of_kind: tuple[str, ...] = ()) -> dict[Location, Text]:
-    """Where placeholders may be: place -> the text, and what may stand there beside topics.
+    """Find the texts with placeholders: place -> the text, and its known placeholders beside topics.
 
     Args:
-        of_kind: what a text may have whose mark names no placeholders.
+        of_kind: the placeholders of a text whose mark names none.
     """
     found: dict[Location, Text] = {}
 
@@ -74,7 +74,7 @@ def texts_of(declared: BaseModel, of_kind: tuple[str, ...] = ()) -> dict[Locatio
 
 
 def paths_of(declared: BaseModel) -> tuple[str, ...]:
-    """All paths that begin at the folder of the scenarios file."""
+    """Find all paths that begin at the folder of the scenarios file."""
     found: list[str] = []
 
     def note(_place: Location, text: str, mark: Mark) -> str:
@@ -87,9 +87,9 @@ def paths_of(declared: BaseModel) -> tuple[str, ...]:
 
 
 def below(declared: M, folder: Path, of_kind: tuple[str, ...] = ()) -> M:
-    """The same with whole paths, and the folder of the scenarios file in place of ``{project}``.
+    """Resolve paths, and replace ``{project}`` by the folder of the scenarios file.
 
-    A part that has a method ``below`` of its own is asked for the same.
+    A part that has a method ``below`` of its own resolves itself.
     """
     project = {_PROJECT: str(folder.resolve())}
 
@@ -104,19 +104,19 @@ def below(declared: M, folder: Path, of_kind: tuple[str, ...] = ()) -> M:
 
 
 def of_run(declared: M, known: Mapping[str, str]) -> M:
-    """The same with what placeholders stand for in a run."""
+    """Replace placeholders by their values in a run."""
     return _changed((), declared, lambda _place, text, mark: substituted(text, known) if isinstance(mark, Template) else text)
 
 
 def not_a_folder(path: str, folder: Path) -> Message:
-    """That a path of a file in this folder leads to no other folder."""
+    """Report a path that is not a folder; it begins at the folder of the scenarios file."""
     return Message(
         "not-a-folder", f"{one_line(path)} is not a folder; a path begins at the folder of this file, {folder.resolve()}"
     )
 
 
 def _changed(place: Location, declared: M, change: Change) -> M:
-    """The declaration with its marked texts replaced; an empty text stands for none, and is left as it is."""
+    """Replace the marked texts of a declaration; an empty text means none, and stays."""
     update = {}
     for name, field in type(declared).model_fields.items():
         before = getattr(declared, name)
@@ -127,7 +127,7 @@ def _changed(place: Location, declared: M, change: Change) -> M:
 
 
 def _walked(place: Location, value: Any, hint: Any, marks: tuple[Any, ...], change: Change) -> Any:
-    """The value with its marked texts replaced; `hint` and `marks` are what its annotation says."""
+    """Replace the marked texts of a value; `hint` and `marks` come from its annotation."""
     if get_origin(hint) is Annotated:
         hint, *inner = get_args(hint)
         return _walked(place, value, hint, (*inner, *marks), change)
@@ -141,10 +141,10 @@ def _walked(place: Location, value: Any, hint: Any, marks: tuple[Any, ...], chan
 
 
 def _inside(place: Location, value: Any, hint: Any, change: Change) -> Any:
-    """A collection with the marked texts in it replaced."""
+    """Replace the marked texts in a collection."""
     kind, parts = get_origin(hint), get_args(hint)
     if kind in (Union, UnionType):
-        for part in parts:  # of which one fits the value
+        for part in parts:  # one of them fits the value
             value = _walked(place, value, part, (), change)
     elif kind is tuple and isinstance(value, tuple):
         return tuple(_walked((*place, number), one, parts[0], (), change) for number, one in enumerate(value))

@@ -1,4 +1,4 @@
-"""Which verifiers there are: our own, those of other packages (docs/plugins.md), and two that judge no log.
+"""All verifiers: our own, those of other packages (docs/plugins.md), and two that judge no log.
 
 `progress` judges the history, and `transactions` the internal topics of the cluster.
 """
@@ -15,29 +15,30 @@ from verifiers.transactions.verifier import Transactions
 PROGRESS = "progress"
 GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
 ANOMALIES_OF_PROGRESS: Mapping[str, str] = {
-    "slow recovery": "from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``",
-    "no recovery": "after a fault the output stood still for longer than ``recovery_slo`` and until the end of the run, and "
-    "not all of the workload had been through",
+    "slow recovery": "the time from a fault's injection to the end of the longest standstill after it was longer than "
+    "``recovery_slo``",
+    "no recovery": "after a fault the output stood still for longer than ``recovery_slo`` and until the end of the run, "
+    "before the whole workload had passed",
     "blocked": "the last stable offset of a partition stood still for longer than ``recovery_slo``, with records above it: a "
     "transaction was open (KAFKA-10167), and read_committed readers waited for its end",
 }
-"""Name -> definition; the other verifiers name their own."""
+"""Anomaly -> definition; other verifiers define their own."""
 
 
 def _made(name: str, thing: Any) -> Verifier:
-    """The verifier of a class that is made without arguments.
+    """Create the verifier of a class without arguments.
 
     Raises:
-        UnfitError: it is none.
+        UnfitError: the class is not that of a verifier.
     """
     if not isinstance(thing, type):
-        raise UnfitError("this is not a class; name the class of the verifier")
+        raise UnfitError("it is not a class; name the class of the verifier")
     verifier: Verifier = thing()
     lacking = [what for what, is_there in _WANTED.items() if not is_there(verifier)]
     if lacking:
         raise UnfitError(f"{thing.__name__} is not a verifier: it needs {', '.join(lacking)}; see verifiers/base.py")
     if verifier.name != name:
-        raise UnfitError(f"{thing.__name__} has the name {verifier.name!r}; give it that of the entry point")
+        raise UnfitError(f"{thing.__name__} has the name {verifier.name!r}; give it the name of the entry point")
     return verifier
 
 
@@ -58,18 +59,18 @@ _WANTED: Mapping[str, Callable[[Any], bool]] = {
     "`anomalies`, at least one": lambda one: bool(getattr(one, "anomalies", ())),
     "`check(evidence)`": lambda one: callable(getattr(one, "check", None)),
 }
-"""What `verifiers.base.Verifier` asks for, and whether an object has it."""
+"""A part of `verifiers.base.Verifier` -> whether an object has it."""
 
 TRANSACTIONS = "transactions"
 PRECEDENCE = verifiers.precedence.Precedence().name
 BY_TRANSACTIONS = Transactions()
-"""Without a model (`expected: transactions`)."""
+"""The verifier that needs no model (`expected: transactions`)."""
 
 PLUGINS = installed("chaos.verifiers", (*verifiers.VERIFIERS, TRANSACTIONS, PROGRESS), _made)
 OF_LOGS: Mapping[str, Verifier] = {**verifiers.VERIFIERS, **PLUGINS.things}
-"""Name -> verifier, of all that judge a log."""
+"""Name -> verifier that judges a log."""
 NAMES = (*OF_LOGS, TRANSACTIONS, PROGRESS)
-"""In the order of reports."""
+"""All names, in the order of reports."""
 if TYPE_CHECKING:
     VerifierName = str
 else:
@@ -77,12 +78,12 @@ else:
 
 
 def role_of(subject: str) -> str:
-    """What verifiers call this log: a topic that is filled beside the source is judged as the source is."""
+    """Return the role of a log for verifiers: a topic that is filled beside the source is judged as a source."""
     return "sink" if subject == "sink" else "source"
 
 
 def anomalies_of(name: str) -> tuple[str, ...]:
-    """What this verifier calls wrong."""
+    """Return the names of the anomalies of a verifier."""
     if name == PROGRESS:
         return tuple(ANOMALIES_OF_PROGRESS)
     return BY_TRANSACTIONS.anomalies if name == TRANSACTIONS else OF_LOGS[name].anomalies

@@ -1,7 +1,7 @@
-"""What may be under test, as a scenarios file declares it: any command, image or Spark job, or the loader alone.
+"""Pipelines under test, as a scenarios file declares them: any command, image or Spark job, or the loader alone.
 
-A kind of pipeline is one class in one file here: its keys, what it offers to faults, its checks, and how it is run. A new kind
-is a new file, and a line below. How names and parameters are resolved: `chaos.scenario.declared`.
+A kind of pipeline is one class in one file here: its keys, its capabilities, its checks, and how it runs. A new kind is a new
+file, and a line below. `chaos.scenario.declared` resolves names and parameters.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,6 @@ Pipeline = Annotated[
 KINDS: Mapping[str, type[Kind]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(Pipeline)[0])
 }
-"""All kinds by their names."""
+"""All kinds by name."""
 
 __all__ = ["KINDS", "CommandPipeline", "ContainerPipeline", "InGroup", "NoPipeline", "Pipeline", "SparkSubmitPipeline"]

@@ -1,4 +1,4 @@
-"""What the framework asks of every kind of pipeline, and what a run adds to its declaration."""
+"""The base of every kind of pipeline, and the data that a run adds to its declaration."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from chaos.scenario.sinks import TableSink
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Programs of this machine that a pipeline may be run with.
+    """Programs of this machine for running a pipeline.
 
     Attributes:
         kafka_tools: the class path of Kafka's own programs.
-        spark_home: whose ``bin/spark-submit`` starts a job.
-        scala: of that Spark.
+        spark_home: the Spark whose ``bin/spark-submit`` starts a job.
+        scala: the Scala version of that Spark.
         packages: the jars of the pipeline's packages.
     """
 
@@ -37,7 +37,7 @@ class Tools:
 
     @classmethod
     def of(cls, parts: Parts, packages: Sequence[Path] = ()) -> Self:
-        """Those of a system."""
+        """Choose the tools of a system."""
         spark, jars = parts.spark, tuple(map(str, packages))
         return cls(str(parts.java), parts.tools_class_path, str(spark.home), spark.scala, jars)
 
@@ -48,10 +48,10 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a run adds to the declaration of its pipeline.
+    """The data that a run adds to the declaration of its pipeline.
 
     Attributes:
-        folder: of the run.
+        folder: the folder of the run.
     """
 
     tools: Tools
@@ -61,47 +61,47 @@ class Site:
 
 
 class Kind(Declared):
-    """A kind of pipeline. What is said here holds for one that has nothing, and a kind overrides what it has."""
+    """A kind of pipeline. The defaults are for a kind that has nothing; a kind overrides what it has."""
 
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = ()
-    """Those of its texts, beside the names of topics."""
+    """Placeholders of its texts, beside the names of topics."""
     GROUP: ClassVar[Location] = ("group",)
-    """Where its declaration names its consumer group."""
+    """The place of the consumer group in its declaration."""
     client: ClassVar[str]
     """The client group whose links its connections take (`chaos.cluster.addresses.CLIENTS`)."""
     joins_network: ClassVar[bool] = False
-    """Whether it runs in the network of a system in containers, and nowhere else."""
+    """Whether it only runs in the network of a system in containers."""
     has_instances: ClassVar[bool] = False
     """Whether a fault can start further instances of it."""
 
     @property
     def way(self) -> Way:
-        """How it is said what its sink must hold."""
+        """The definition of the expected rows of its sink."""
         return way_of(getattr(self, "expected", None))
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it offers to faults."""
+        """The capabilities that it offers to faults."""
         return frozenset()
 
     @property
     def has_positions(self) -> bool:
-        """Whether it can be asked how far it is."""
+        """Whether its positions can be read."""
         return False
 
     @property
     def statements(self) -> frozenset[str]:
-        """What it reports on its standard output (docs/adapters.md)."""
+        """The kinds of reports on its standard output (docs/adapters.md)."""
         return frozenset()
 
     @property
     def timeouts(self) -> Mapping[str, float]:
-        """Name -> seconds after which a broker gives up on it when it is silent; only those that it declares."""
+        """Name -> seconds of silence after which a broker gives up on it; only declared timeouts."""
         return {}
 
     @property
     def required_packages(self) -> tuple[str, ...]:
-        """What must be fetched before it can be run."""
+        """Packages that must be fetched before it can run."""
         return ()
 
     @property
@@ -111,7 +111,7 @@ class Kind(Declared):
 
     @property
     def texts(self) -> Mapping[Location, texts.Text]:
-        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        """Texts with placeholders: place -> the text, and its known placeholders beside topics."""
         return texts.texts_of(self, self.PLACEHOLDERS)
 
     @property
@@ -120,42 +120,42 @@ class Kind(Declared):
         return texts.paths_of(self)
 
     def below(self, folder: Path) -> Self:
-        """The same with whole paths, and the folder of the scenarios file in place of ``{project}``."""
+        """Resolve paths, and replace ``{project}`` by the folder of the scenarios file."""
         return texts.below(self, folder, self.PLACEHOLDERS)
 
     def problems(self) -> Iterator[Problem]:
-        """What is wrong with it beside its topics and placeholders, with places in its declaration."""
+        """Find mistakes beside its topics and placeholders, with places in its declaration."""
         yield from ()
 
     def missing(self, folder: Path) -> Iterator[Problem]:  # noqa: ARG002 - it needs no files
-        """Files that are not there. Paths begin at this folder."""
+        """Report files that do not exist; paths begin at this folder."""
         yield from ()
 
     def names(self, tools: Tools, topics: Topics) -> dict[str, str]:  # noqa: ARG002 - it names no programs
-        """What placeholders stand for before the system is there."""
+        """Return the values of placeholders that are known before the system starts."""
         return of_topics(topics)
 
     def process(self, site: Site, instance: int) -> Command:
-        """The process to start. It runs until it is told to stop, and reports what it does (docs/adapters.md).
+        """Return the process to start; it runs until it is told to stop, and reports its steps (docs/adapters.md).
 
         Args:
-            instance: 1, or the number of a further one.
+            instance: 1, or the number of a further instance.
         """
         raise NotImplementedError
 
     def checkpoint_positions(self, site: Site) -> Mapping[int, int]:  # noqa: ARG002 - it has none
-        """Committed position in each source partition, where no consumer group has them."""
+        """Read the committed position in each source partition, if no consumer group has it."""
         return {}
 
     def table(self, site: Site) -> TableSink | None:  # noqa: ARG002 - it writes none
-        """The table that it writes in this run; None where it writes a topic."""
+        """Return the table that it writes in this run; None if it writes a topic."""
         return None
 
     def reader(self, site: Site, place: Path) -> Command:
-        """The process that reads its table.
+        """Return the process that reads its table.
 
         Args:
-            place: a folder for what is read (`chaos.contract.read_table`).
+            place: a folder for the result (`chaos.contract.read_table`).
         """
         raise NotImplementedError
 

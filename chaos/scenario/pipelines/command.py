@@ -1,11 +1,11 @@
-"""Bring your own: any command that copies topic to topic is a pipeline, unchanged.
+"""Pipelines that are commands: any command that reads topics and writes one, unchanged.
 
 The words of the command, its environment, the group and the transactional ids may contain placeholders, the names of topics
-among them (`chaos.contract.placeholders`). All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. Each
-further instance that a fault starts has its number as ``{instance}``, which is 1 for the first.
+among them (`chaos.contract.placeholders`). All other braces stay, and ``{{sink}}`` becomes ``{sink}``. ``{instance}`` is 1 for
+the first instance, and a number for each further one that a fault starts.
 
-The command runs under `chaos.contract.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when
-it has ended.
+The command runs under `chaos.contract.supervisor`, which reports ``started`` unless the command does so itself, and goes on
+when the command has ended.
 """
 
 import sys
@@ -34,13 +34,13 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
 
     kind: Literal["command"]
     packages: tuple[Package, ...] = ()
-    """what it needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once, before the run.
-    ``{packages}`` is their class path.
+    """packages from Maven Central, as ``group:artifact:version``; they are fetched once, with their dependencies, before the
+    run. ``{packages}`` is their class path.
     """
     run: Annotated[tuple[Annotated[Word, Template()], ...], Field(min_length=1)]
     """the command, word by word; with ``{partition}`` in it, one copy for each source partition."""
     repeat: Annotated[bool, Field(strict=True)] = False
-    """start a copy that ended without an error again, too: some commands stop at the end that the source had at their start."""
+    """restart a copy that ended without an error, too: some commands stop at the end that the source had when they started."""
 
     @model_validator(mode="after")
     def _packages_are_used(self) -> Self:
@@ -53,7 +53,7 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
         if self.packages and not named:
             raise WrongValueError(
                 "packages-not-named",
-                "packages are a class path, and nothing here names it; write {packages} where it is needed",
+                "nothing here uses {packages}, the class path of packages; write it where it is needed, or leave packages out",
             )
         return self
 

@@ -1,7 +1,7 @@
-"""A pipeline that is an image of the user's: a container on the network of the run, with nothing of this machine in it.
+"""Pipelines that are images: a container on the network of the run, without any file of this machine.
 
-What the image runs is supervised as a command is (`chaos.contract.supervisor`, whose reports these are), but by a script for
-any ``sh``: the image need not have Python. There is one copy.
+A script for any ``sh`` supervises the program of the image, with the reports of `chaos.contract.supervisor`: the image need not
+have Python. There is one copy.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -47,8 +47,8 @@ say stopped
 class ContainerPipeline(ProgramInGroup):
     """An image that reads topics and writes one: a container on the network of the run (``--chaos-runtime containers``).
 
-    It sees no folder of this machine, so what it needs is in the image, which must be on this machine and have an ``sh``.
-    Its user is that of the image.
+    It sees no folder of this machine, so the image must contain everything that the pipeline needs, and an ``sh``. The image
+    must be on this machine, and decides the user.
     """
 
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = ("bootstrap", "source", "sink", "prefix", "suffix", "instance")
@@ -56,13 +56,13 @@ class ContainerPipeline(ProgramInGroup):
 
     kind: Literal["container"]
     image: Word
-    """its name. Nothing is pulled."""
+    """the name of the image, which is never pulled."""
     command: tuple[Annotated[Word, Template()], ...] = ()
-    """what is given to the entrypoint of the image, word by word; the default is what the image has for it."""
+    """arguments of the image's entrypoint, word by word; the default is those of the image."""
     restarts: Restarts = 3
-    """how often the entrypoint is run again, in the same container, after it has ended with an error."""
+    """the number of times that the entrypoint is run again, in the same container, after it has ended with an error."""
     environment: Variables = Field(default_factory=dict)
-    """variables of the container."""
+    """environment variables of the container."""
 
     def process(self, site: Site, instance: int) -> Command:
         known = self.names(site.tools, site.topics) | {"bootstrap": site.endpoints.kafka, "instance": str(instance)}

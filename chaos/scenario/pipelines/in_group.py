@@ -1,4 +1,4 @@
-"""What programs have in common whose positions are in a consumer group: those of `command` and of `container`."""
+"""Keys and checks of programs with positions in a consumer group: `command` and `container`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, Self
@@ -20,31 +20,31 @@ Variables = dict[str, Annotated[Word, Template()]]
 
 
 class ProgramInGroup(Program):
-    """A program whose positions are in a consumer group, if it has any."""
+    """A program with positions in a consumer group, or with none."""
 
     client: ClassVar[str] = "app"
     has_instances: ClassVar[bool] = True
 
     sink: TopicSink
-    """where it writes."""
+    """the topic that it writes."""
     group: Annotated[Word | Literal[""], Template()] = ""
-    """the consumer group that holds its positions; it is needed, unless there are none."""
+    """the consumer group that holds its positions; required, unless there are none."""
     positions: Literal["none"] | None = None
-    """``none`` if it has none that can be asked for; in place of ``group``."""
+    """``none`` if it has no positions that can be read; in place of ``group``."""
     transactional_ids: tuple[Annotated[Word, Template(more=("partition",))], ...] = ()
-    """by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them that is the
-    coordinator of the id that was on the wire last.
+    """its transactional ids by source partition, or one with ``{partition}`` in it, for the target
+    ``transaction_coordinator``; without them, the target is the coordinator of the id that was last on the wire.
     """
     restarts: Restarts = 3
-    """how often a copy that ended with an error is started again."""
+    """the number of times that a copy is started again after it has ended with an error."""
     environment: Variables = Field(default_factory=dict)
-    """variables of the command."""
+    """environment variables of the command."""
     speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
-    """what it reports on its standard output (docs/adapters.md)."""
+    """the kinds of reports on its standard output (docs/adapters.md)."""
     session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
-    """after which its group excludes a member that is silent, for ``outlasts`` of a pause."""
+    """the silence after which its group excludes a member, for ``outlasts`` of a pause."""
     transaction_timeout_s: SomeSeconds | None = Field(alias="transaction_timeout", default=None)
-    """after which the coordinator aborts its transaction, for ``outlasts`` of a pause."""
+    """the time after which the coordinator aborts its transaction, for ``outlasts`` of a pause."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -65,7 +65,7 @@ class ProgramInGroup(Program):
 
     @property
     def says_started(self) -> bool:
-        """Whether it reports ``started`` itself, when it is ready and not only begun. Of no other one are events believed."""
+        """Whether it reports ``started`` itself, when it is ready and not only begun. Only then are its events believed."""
         return "started" in self.speaks
 
     def problems(self) -> Iterator[Problem]:
@@ -85,11 +85,11 @@ class ProgramInGroup(Program):
     def _positions_are_somewhere(self) -> Self:
         if self.has_positions and not self.group:
             raise WrongValueError(
-                "positions-nowhere", "group is missing: the consumer group that holds its positions; or write positions: none"
+                "positions-nowhere", "group is missing; name the consumer group of its positions, or write positions: none"
             )
         if self.group and not self.has_positions:
             raise WrongValueError(
                 "positions-denied",
-                "group holds its positions, and positions: none says that there are none; leave one of them out",
+                "group and positions: none contradict each other; leave one of them out",
             )
         return self

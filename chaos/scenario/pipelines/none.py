@@ -6,7 +6,7 @@ from chaos.scenario.pipelines.base import Kind
 
 
 class NoPipeline(Kind):
-    """``pipeline: none``: only the loader is under test, and the source topic is judged against its ledger."""
+    """``pipeline: none``: only the loader is under test, and its ledger judges the source topic."""
 
     client: ClassVar[str] = "loader"
     reads: ClassVar[tuple[str, ...]] = ()
@@ -17,7 +17,7 @@ class NoPipeline(Kind):
     rows_per_record: ClassVar[None] = None
     timers: ClassVar[bool] = False
     identity: ClassVar[None] = None
-    keeps_headers: ClassVar[bool] = True  # there is nothing that could change them
+    keeps_headers: ClassVar[bool] = True  # nothing could change them
     transactional_ids: ClassVar[tuple[str, ...]] = ()
     transactions: ClassVar[bool] = False
 

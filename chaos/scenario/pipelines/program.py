@@ -1,4 +1,4 @@
-"""Keys that programs have in common, whatever their kind, and those of programs that run on this machine."""
+"""Keys that all programs have in common, and keys of programs that run on this machine."""
 
 import os
 from collections.abc import Iterator
@@ -26,36 +26,36 @@ Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
 class Program(Kind):
-    """A program that reads topics, and what it promises of its rows."""
+    """A program that reads topics, and its promises about its rows."""
 
     kind: str
-    """which kind of pipeline it is."""
+    """the kind of pipeline."""
     reads: Reads
-    """topics; of several, the workload fills one or more, and the others stay empty."""
+    """the topics that it reads; the workload fills one or more of them, and the others stay empty."""
     delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
-    """what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most once may
+    """its promise: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most once may
     commit a position before its rows are there (`precedence`).
     """
     expected: Expected | None = None
-    """what the sink must hold: ``source`` (a copy), which is the default; or by a query or a function; or ``transactions``,
-    where that is not said.
+    """the rows that the sink must hold: ``source`` (a copy), which is the default; a mapping that defines them; or
+    ``transactions``, which defines none.
     """
     rows_per_record: HowManyRows | None = None
-    """how many rows of the sink one record makes, at least and at most, or always; with it, transactions are asked too, also
-    where it is said which rows there must be.
+    """the number of sink rows that one record makes, at least and at most, or always; with it, transactions are judged, too,
+    even if ``expected`` defines the rows.
     """
     timers: Annotated[bool, Field(strict=True)] = False
-    """true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions may
+    """true if it writes rows that no record causes, on a timer or when a window closes by the clock; then transactions may
     write rows without moving a position, and more rows than their records make.
     """
     identity: Written | None = None
-    """SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value, is a wrong
-    value. The default is the key alone.
+    """SQL over ``key`` and ``value`` that identifies a row together with its key. A row with the key and the identity of an
+    expected row, but another value, is a wrong value. The default is the key alone.
     """
     keeps_headers: Annotated[bool, Field(strict=True)] = True
-    """false if it does not promise to copy the headers of a record; then they are not compared."""
+    """false if it does not promise to copy the headers of records; then they are not compared."""
     transactions: Annotated[bool, Field(strict=True)] = True
-    """false if it uses none; then no fault may wait for their requests."""
+    """false if it uses no transactions; then no fault may wait for their requests."""
     restarts: Restarts = 3
 
     def missing(self, folder: Path) -> Iterator[Problem]:
@@ -66,11 +66,11 @@ class Program(Kind):
 
 
 class OnThisMachine(Program):
-    """A program that is started here."""
+    """A program that is started on this machine."""
 
     packages: tuple[Package, ...] = ()
     working_directory: Annotated[Word, ProjectPath()] | None = None
-    """where it runs; the path begins at the folder of the scenarios file. The default is the folder of the run."""
+    """its working directory; the path begins at the folder of the scenarios file. The default is the folder of the run."""
 
     @property
     def required_packages(self) -> tuple[str, ...]:

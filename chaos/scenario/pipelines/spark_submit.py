@@ -1,17 +1,17 @@
-"""Bring your own Spark job: any script or jar that spark-submit starts is a pipeline, unchanged.
+"""Pipelines that are Spark jobs: any script or jar that spark-submit starts, unchanged.
 
     spark-submit  settings that lead it to the system  configuration  APPLICATION  arguments
 
 The arguments, and the values of settings and variables, may contain placeholders (`chaos.contract.placeholders`).
-Group and transactional ids may contain topics, {suffix} and {prefix}, and the ids {partition}. How far the job is, is
-read from its checkpoint, or asked of its group; its application is found at the page of its driver.
+Group and transactional ids may contain topics, {suffix} and {prefix}, and the ids {partition}. The job's positions are in its
+checkpoint or in its group; the page of its driver names its application.
 
-Its own settings are kept, but for those that lead it to the system: the master, the address of its driver and the port of its
-page. To the Java options and the class path, ours are added; to its jars, those of its packages. Memory of driver and executors
-is small unless it says otherwise. What an external system demands of an application has the last word, and may be secret: it is
+The job keeps its own settings, except those that lead it to the system: the master, the address of its driver and the port of
+its page. Ours are added to its Java options and class path, and its packages to its jars. Driver and executors get little
+memory unless the job asks for more. Settings that an external system demands override all others, and may be secret: they are
 in a file in memory.
 
-It imports more than fifteen modules: its keys are of as many types, and a kind is told in one file.
+It imports more than fifteen modules: its keys are of as many types, and a kind is one file.
 """
 
 import json
@@ -41,7 +41,7 @@ from chaos.scenario.sinks import Sink, TableSink
 from chaos.scenario.texts import ProjectPath, Template, Written
 
 OF_NAMES = ("source", "sink", "prefix", "suffix")
-"""Placeholders of names that a job chooses itself."""
+"""Placeholders in names that a job chooses itself."""
 _ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
 _IN_PYTHON = frozenset({Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
 _SUBMITTED = "SPARK_SUBMIT_SETTINGS"
@@ -50,7 +50,7 @@ _SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
 _ADDED = ("driver", "executor")
 _JARS = "spark.jars"
 _OF_READING = {"spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
-"""Of the process that reads a table: no worker is needed, and the text of times must not depend on the machine."""
+"""Settings of the process that reads a table: it needs no worker, and times as text must not depend on the machine."""
 
 
 class InGroup(Declared):
@@ -69,7 +69,7 @@ def _positions(value: Any) -> Any:
 
 
 class SparkSubmitPipeline(OnThisMachine):
-    """Any Spark job that reads topics and writes one, or a table, in Python or in a jar."""
+    """Any Spark job, in Python or in a jar, that reads topics and writes a topic or a table."""
 
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = (
         *("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix", "project"),
@@ -79,48 +79,49 @@ class SparkSubmitPipeline(OnThisMachine):
 
     kind: Literal["spark_submit"]
     packages: tuple[Package, ...] = ()
-    """what the job needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once, before the
+    """packages from Maven Central, as ``group:artifact:version``; they are fetched once, with their dependencies, before the
     run, and put into ``spark.jars``.
     """
     working_directory: Annotated[Word, ProjectPath()] | None = None
-    """where the driver runs; the path begins at the folder of the scenarios file. The default is the folder of the run."""
+    """the working directory of the driver; the path begins at the folder of the scenarios file. The default is the folder of
+    the run.
+    """
     identity: Written | None = None
-    """SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value, is a wrong
-    value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
+    """SQL over ``key`` and ``value`` that identifies a row together with its key. A row with the key and the identity of an
+    expected row, but another value, is a wrong value. The default is the key alone. For a table: SQL over its columns that
+    identifies a row.
     """
     restarts: Restarts = 3
-    """how often a driver that ended with an error is started again."""
+    """the number of times that the driver is started again after it has ended with an error."""
     sink: Sink
-    """where it writes: a topic, or a table."""
+    """the topic or the table that it writes."""
     application: Annotated[Word, ProjectPath()]
     """a Python script or a jar; the path begins at the folder of the scenarios file."""
     positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
-    """where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or nowhere,
-    ``none``.
-    """
+    """the place of its positions: its checkpoint; a consumer group, if the job commits positions there itself; or ``none``."""
     arguments: tuple[Annotated[str, Template()], ...]
-    """of the application; ``{checkpoint}`` must be among them, unless there are no positions."""
+    """arguments of the application; ``{checkpoint}`` must be among them, unless there are no positions."""
     main_class: str = ""
-    """of a jar, which needs it."""
+    """the main class of a jar, which needs one."""
     configuration: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
     """settings of Spark."""
     environment: dict[str, Annotated[Setting, Template()]] = Field(default_factory=dict)
-    """variables of the driver."""
+    """environment variables of the driver."""
     transactional_ids: tuple[Annotated[Word, Template((*OF_NAMES, "partition"))], ...] = ()
-    """by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them that is the
-    coordinator of the id that was on the wire last.
+    """its transactional ids by source partition, or one with ``{partition}`` in it, for the target
+    ``transaction_coordinator``; without them, the target is the coordinator of the id that was last on the wire.
     """
     python_workers: Annotated[bool, Field(strict=True)] = False
     """true if the tasks of its sink run in Python workers, and commit there."""
 
     @property
     def group(self) -> str:
-        """Its consumer group; "" if its positions are in the checkpoint."""
+        """The consumer group; "" if the positions are in the checkpoint."""
         return self.positions.group if isinstance(self.positions, InGroup) else ""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Its group has no members."""
+        """The capabilities of a Spark job, whose group has no members."""
         of_group = {Capability.CONSUMER_GROUP} if self.group else set()
         unknown = set() if self.has_positions else {Capability.CHECKPOINT}
         return (_ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())) - unknown
@@ -136,7 +137,7 @@ class SparkSubmitPipeline(OnThisMachine):
         if needed and not any("checkpoint" in names_in(word) for word in arguments):
             raise WrongValueError(
                 "checkpoint-missing",
-                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults",
+                "{checkpoint} is missing: the job must keep its checkpoint there, so that it can be read and damaged",
             )
         return arguments
 
@@ -170,16 +171,16 @@ class SparkSubmitPipeline(OnThisMachine):
         return Command(argv, environment, has_events=False, has_begun=partial(_has_begun, checkpoint), begins_by=begins_by)
 
     def checkpoint_positions(self, site: Site) -> Mapping[int, int]:
-        """Those of its checkpoint: Spark's Kafka source commits none to a group."""
+        """Read the positions from the checkpoint: Spark's Kafka source commits none to a group."""
         return checkpointed(of_query(site.folder / CHECKPOINT, site.topics.source), site.topics.source)
 
     def table(self, site: Site) -> TableSink | None:
         return None if self.sink.table is None else self.sink.table.of_run(self._places(site))
 
     def reader(self, site: Site, place: Path) -> Command:
-        """The job's own Spark, with its packages and settings, in one process: no worker is needed."""
+        """Run the job's own Spark, with its packages and settings, in one process, without workers."""
         known, table = self._known(site), self.table(site)
-        assert table is not None  # noqa: S101 - a slip of ours, not of the user
+        assert table is not None  # noqa: S101 - an error of ours, not of the user
         spec = table.spec | {"identity": self.identity or "", "places": known}
         place.mkdir(parents=True, exist_ok=True)
         files.write_atomically(place / read_table.SPEC, json.dumps(spec, indent=1))
@@ -188,7 +189,7 @@ class SparkSubmitPipeline(OnThisMachine):
         return Command(argv, environment, has_events=False)
 
     def _known(self, site: Site) -> dict[str, str]:
-        """What stands in place of placeholders."""
+        """Return the values of placeholders."""
         known, table = self._places(site), self.table(site)
         return known if table is None else {**known, "sink": table.place}
 
@@ -206,7 +207,7 @@ class SparkSubmitPipeline(OnThisMachine):
         application: tuple[str, ...],
         restarts: int,
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The words of spark-submit below a supervisor, and its environment."""
+        """Return the words of spark-submit below a supervisor, and its environment."""
         demanded, tools = site.endpoints.spark_options, site.tools
         words = [
             str(Path(tools.spark_home) / "bin" / "spark-submit"),
@@ -256,7 +257,7 @@ def _has_begun(checkpoint: Path) -> bool:
 
 
 def properties(settings: Mapping[str, str]) -> str:
-    """As `java.util.Properties` reads it; all but letters and digits is escaped, because half of it means something there."""
+    """Format settings for `java.util.Properties`; all but letters and digits is escaped, as much of it has a meaning there."""
     return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
 
 

@@ -1,7 +1,7 @@
-"""Rows of one's own in a workload: `rows: {sql: …}`, `{file: …}`, `{python: …}`, `{generator: …}` or `{command: […]}`.
+"""The user's own rows in a workload: `rows: {sql: …}`, `{file: …}`, `{python: …}`, `{generator: …}` or `{command: […]}`.
 
-Without them, integers are sent. A kind of rows is one class in one file here: its keys, its checks, and how its rows become the
-file of a run before anything is sent, or what sends them itself. A new kind is a new file, and a line below.
+Without them, the loader sends integers. A kind of rows is one class in one file here: its keys, its checks, and how it writes
+the file of rows before a run, or the loader that sends them itself. A new kind is a new file, and a line below.
 """
 
 from typing import TYPE_CHECKING, Annotated, Union
@@ -16,7 +16,7 @@ from chaos.scenario.rows.sql import SqlRows
 
 KINDS: tuple[type[RowsBase], ...] = (SqlRows, FileRows, PythonRows, GeneratorRows, CommandRows)
 OF_LOADERS = OneOf(
-    KINDS, "Rows", "Where the rows come from that the loader writes", ("rows-not-one-kind", "rows come from one of")
+    KINDS, "Rows", "The origin of the rows that the loader writes", ("rows-not-one-kind", "rows come from one of")
 )
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the framework asks of every kind of rows, and what a run adds to their declaration."""
+"""The base of every kind of rows, and the data that a run adds to their declaration."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ class Making:
     """The file of rows that a run makes before anything is sent.
 
     Attributes:
-        path: of the file (`chaos.loader.rows_file`).
-        partitions: of the topic.
-        records: how many the workload sends.
-        wanted: how many there must be; None for as many as there are.
-        folder: of the run.
-        spark: makes the judge's Spark.
+        path: the path of the file (`chaos.loader.rows_file`).
+        partitions: the number of partitions of the topic.
+        records: the number of records that the workload sends.
+        wanted: the required number of rows; None for any number.
+        folder: the folder of the run.
+        spark: starts the judge's Spark.
     """
 
     path: Path
@@ -36,10 +36,10 @@ class Making:
     spark: Callable[[], SparkSession]
 
     def write(self, raw: Iterable[Any], of: str = "") -> int:
-        """Write these rows, and return how many they are.
+        """Write these rows, and return their number.
 
         Args:
-            of: what people are told behind the number of a row.
+            of: the text behind the number of a row in errors.
 
         Raises:
             RowsError: one is not a row, or there are too few or too many.
@@ -48,12 +48,12 @@ class Making:
 
 
 class RowsBase(KindByKey):
-    """Where rows come from. What is said here holds for a kind that has nothing, and a kind overrides what it has."""
+    """The origin of rows. The defaults are for a kind that has nothing; a kind overrides what it has."""
 
     SENDS_ITSELF: ClassVar[bool] = False
-    """Whether it is a loader of the user's own: what it sends is not known beforehand."""
+    """Whether it is a user's loader, whose records are not known beforehand."""
     KNOWS_COUNT: ClassVar[bool] = True
-    """Whether it says itself how many there are, where the workload does not."""
+    """Whether it knows the number of its rows if the workload does not declare it."""
 
     @property
     def generators(self) -> tuple[str, ...]:
@@ -62,29 +62,29 @@ class RowsBase(KindByKey):
 
     @property
     def texts(self) -> Mapping[Location, texts.Text]:
-        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        """Texts with placeholders: place -> the text, and its known placeholders beside topics."""
         return texts.texts_of(self)
 
     def below(self, folder: Path) -> Self:
-        """The same with whole paths."""
+        """Resolve paths."""
         return texts.below(self, folder)
 
     def problems(self, folder: Path) -> Iterator[Problem]:  # noqa: ARG002 - it needs nothing
-        """Why they cannot be had, as far as that is known without asking Spark or running anything."""
+        """Report problems that show without Spark, and without running anything."""
         yield from ()
 
     def count(self) -> int | None:
-        """How many there are, once paths are whole; None where that is not known beforehand."""
+        """Count the rows, once paths are resolved; None if their number is not known beforehand."""
         return None
 
     def make(self, making: Making) -> int:
-        """Write them to the file of a run, and return how many they are.
+        """Write the rows to the file of a run, and return their number.
 
         Raises:
-            RowsError: they cannot be had.
+            RowsError: the rows cannot be made.
         """
         raise NotImplementedError
 
     def loader(self, records: int, rate_per_s: float, seed: int, programs: Mapping[str, str], ledger: str) -> UserLoader:
-        """What writes to the topic itself; arguments as in `UserLoader`."""
+        """Return the loader that writes to the topic itself; arguments as in `UserLoader`."""
         raise NotImplementedError

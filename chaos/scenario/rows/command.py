@@ -1,4 +1,4 @@
-"""A loader of the user's own: ``{command: [node, load.js]}``. It writes to the topic itself, and so has no rows beforehand."""
+"""A user's loader: ``{command: [node, load.js]}``. It writes to the topic itself, so it has no rows beforehand."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -15,24 +15,26 @@ from chaos.scenario.texts import ProjectPath, Template, Written, not_a_folder
 
 
 class CommandRows(RowsBase):
-    """A loader of the user's own."""
+    """A user's loader."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
-        key: Message("key-without-command", f"{key} is that of a command; leave it out")
+        key: Message("key-without-command", f"{key} is for command; leave {key} out")
         for key in ("environment", "working_directory")
     }
     SENDS_ITSELF: ClassVar[bool] = True
 
     command: Annotated[tuple[Annotated[Written, Template(PLACEHOLDERS)], ...], Field(min_length=1)]
-    """a loader of your own, word by word. It writes ``records`` records to the topic itself, and says what became of them
+    """a loader of your own, word by word. It writes ``records`` records to the topic itself, and reports their outcomes
     (docs/adapters.md).
     """
     environment: dict[str, Annotated[str, BeforeValidator(text_of_setting), Template(PLACEHOLDERS)]] = Field(
         default_factory=dict
     )
-    """variables of that loader."""
+    """environment variables of that loader."""
     working_directory: Annotated[Written, ProjectPath()] | None = None
-    """where that loader runs; the path begins at the folder of the scenarios file. The default is the folder of the run."""
+    """the working directory of that loader; the path begins at the folder of the scenarios file. The default is the folder of
+    the run.
+    """
 
     def problems(self, folder: Path) -> Iterator[Problem]:
         if self.working_directory is not None and not os.path.isdir(folder / self.working_directory):  # noqa: PTH112 - it takes any path

@@ -1,4 +1,4 @@
-"""Rows that a function yields, as those of `python` and `generator`: a process of its own runs it, for it may be anything."""
+"""Rows that a function yields, for `python` and `generator`. A separate process runs the function, which may do anything."""
 
 import subprocess
 from abc import abstractmethod
@@ -24,16 +24,16 @@ class FunctionRows(RowsBase):
     """Rows that a function yields."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
-        "with": Message("with-without-generator", "with are arguments of python or of a generator; leave it out")
+        "with": Message("with-without-generator", "with has arguments for python or generator; leave with out")
     }
 
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
-    """what the function of ``python`` or the generator is given beside the seed, by name."""
+    """further arguments, by name, of the function of ``python`` or of the generator, beside the seed."""
 
     @property
     @abstractmethod
     def function(self) -> Function:
-        """The function, as the process is told of it."""
+        """The function, for the process that runs it."""
 
     def make(self, making: Making) -> int:
         log = making.folder / "logs" / f"{making.path.stem}.log"
@@ -46,10 +46,10 @@ class FunctionRows(RowsBase):
 
 
 def _run(command: tuple[str, ...], folder: Path, log: Path) -> None:
-    """Run the process that makes the rows; its log is beside those of the others.
+    """Run the process that makes the rows; its log is beside the logs of others.
 
     Raises:
-        RowsError: it failed, and its last line says why; or it took too long.
+        RowsError: the process failed, and its last line says why; or it took too long.
     """
     log.parent.mkdir(exist_ok=True)
     try:
@@ -58,7 +58,7 @@ def _run(command: tuple[str, ...], folder: Path, log: Path) -> None:
                 command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=folder, timeout=_MADE_WITHIN_S, check=False
             )
     except subprocess.TimeoutExpired:
-        raise RowsError(f"it has not yielded them within {_MADE_WITHIN_S:g} s; see {log}, or declare records") from None
+        raise RowsError(f"the rows were not complete within {_MADE_WITHIN_S:g} s; see {log}, or declare records") from None
     if ended.returncode:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         reason = lines[-1] if lines else f"its process ended with {ended.returncode}"

@@ -15,7 +15,7 @@ class GeneratorRows(FunctionRows):
     """Rows of a function that an installed package has added."""
 
     generator: Written
-    """a function that an installed package has added (docs/plugins.md), by its name."""
+    """the name of a function that an installed package has added (docs/plugins.md)."""
 
     @property
     def generators(self) -> tuple[str, ...]:

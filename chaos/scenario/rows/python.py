@@ -1,4 +1,4 @@
-"""Rows of a function of the user's: ``{python: "shop.testing:orders"}``."""
+"""Rows of a user's function: ``{python: "shop.testing:orders"}``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +12,16 @@ from chaos.scenario.texts import Written
 
 
 class PythonRows(FunctionRows):
-    """Rows of a function of the user's."""
+    """Rows of a user's function."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {"folder": FOLDER_WITHOUT_PYTHON, **FunctionRows.MISPLACED}
 
     python: FunctionName
-    """``module:function``, which yields rows and is given a seed."""
+    """``module:function``, which gets a seed and yields rows."""
     folder: Written | None = None
-    """where the module is looked for first; it begins at the folder of the scenarios file too."""
+    """the folder in which the module is looked for first; the path begins at the folder of the scenarios file, which is the
+    default.
+    """
 
     @property
     def function(self) -> Function:

@@ -36,10 +36,10 @@ class SqlRows(RowsBase):
 
 
 def compute(spark: SparkSession, sql: str, records: int, folder: Path) -> None:
-    """Write what the query makes of ``ids``.
+    """Write the rows that a query makes of ``ids``.
 
     Raises:
-        RowsError: Spark cannot read it, or not compute it, or its columns are no rows.
+        RowsError: Spark cannot read or compute the query, or its columns do not make rows.
     """
     session = spark.newSession()  # so that no other query sees the view
     session.range(0, records, 1, 1).createOrReplaceTempView("ids")
@@ -56,10 +56,10 @@ def compute(spark: SparkSession, sql: str, records: int, folder: Path) -> None:
 
 
 def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """Of Spark's columns, as far as `sources.wrong_columns` looks at it; any other type is shown as Spark calls it."""
+    """Convert Spark's columns for `sources.wrong_columns`; an error names other types as Spark does."""
     known = {"string": pa.string(), "binary": pa.binary(), "void": pa.null()}
     fields = [(name, known.get(kind)) for name, kind in columns]
     for (name, kind), (_, found) in zip(columns, fields, strict=True):
         if found is None and name in {"key", "value"}:
-            raise RowsError(f"the query has a {name} of type {kind}; CAST({name} AS STRING), or make it a binary")
+            raise RowsError(f"the query has a {name} of type {kind}; write CAST({name} AS STRING), or return binary")
     return pa.schema([(name, found or pa.null()) for name, found in fields])

@@ -1,8 +1,8 @@
 """`sink:` of a pipeline: a topic, or a table that the job's own Spark reads when the job has ended.
 
-A kind of sink is one class in one file here: its keys, its checks, what table it is in a run, how often rows were added to it,
-and what to do about it when it cannot be read. All kinds are found without being registered. What reads a table runs in another
-Spark, and is a function of `chaos.contract.read_table`.
+A kind of sink is one class in one file here: its keys, its checks, its table in a run, the count of its additions of rows, and
+advice for a table that cannot be read. Kinds are found without being registered. The reader of a table runs in another Spark,
+and is a function of `chaos.contract.read_table`.
 """
 
 import pkgutil
@@ -19,7 +19,7 @@ _FIRST = ("topic", "parquet")
 
 
 def kinds() -> tuple[type[SinkBase], ...]:
-    """Those of the modules that are here."""
+    """Find the kinds in the modules of this package."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
     found = {kind.key(): kind for kind in _below(SinkBase) if kind.key() and kind.__module__.startswith(f"{__name__}.")}
@@ -33,12 +33,12 @@ def _below(parent: type[SinkBase]) -> Iterator[type[SinkBase]]:
 
 
 KINDS = kinds()
-OF_JOBS = OneOf(KINDS, "Sink", "What a Spark job writes", ("not-one-sink", "a sink is one of"))
+OF_JOBS = OneOf(KINDS, "Sink", "The sink of a Spark job", ("not-one-sink", "a sink is one of"))
 
 if TYPE_CHECKING:
     Sink = TopicSink | TableSink
 else:
     Sink = Annotated[Union[KINDS], OF_JOBS]  # noqa: UP007 - known at run time only
-"""What a Spark job writes, of any kind."""
+"""A sink of a Spark job, of any kind."""
 
 __all__ = ["KINDS", "NOT_ASKED", "OF_COMPACTED", "OF_JOBS", "Sink", "SinkBase", "TableSink", "TopicSink"]

@@ -12,11 +12,11 @@ class IcebergTable(FileTable):
     FORMAT: ClassVar[str] = "iceberg"
 
     iceberg: Place
-    """the path of an Iceberg table, or its name in a catalog that is in ``configuration``."""
+    """the path of an Iceberg table, or its name in a catalog that ``configuration`` declares."""
 
     @property
     def tells_versions(self) -> bool:
-        return "/" in self.place  # of a table by its name, only the catalog knows where it is
+        return "/" in self.place  # only the catalog knows the place of a table that has a name
 
     @property
     def spoken(self) -> str:

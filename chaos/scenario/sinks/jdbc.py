@@ -17,15 +17,15 @@ class JdbcTable(Declared):
     """A table of a database that Spark reads over JDBC, by one query."""
 
     url: Place
-    """of the database."""
+    """the URL of the database."""
     table: Place
-    """its name, quoted as the database wants it."""
+    """the name of the table, quoted as the database requires."""
     user: Place | None = None
-    """who reads it."""
+    """the user who reads the table."""
     password_in: Written | None = None
-    """the variable of the environment with the password, which is written nowhere then."""
+    """the environment variable with the password; the password itself is written nowhere."""
     driver: Written | None = None
-    """the class of the driver; that of PostgreSQL and of MySQL is known."""
+    """the class of the driver; the default is known for PostgreSQL and MySQL."""
     options: dict[str, Annotated[str, BeforeValidator(text_of_setting), Template(PLACEHOLDERS)]] = Field(default_factory=dict)
     """further options of Spark's JDBC source."""
 
@@ -58,4 +58,4 @@ class JdbcSink(TableSink):
 
     @property
     def look(self) -> str:
-        return f"does a server answer at {self.jdbc.url}, and has it the table {self.place}? See logs/table.log"
+        return f"does a server answer at {self.jdbc.url}, and does it have the table {self.place}? See logs/table.log"

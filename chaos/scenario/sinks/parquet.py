@@ -12,10 +12,10 @@ class ParquetTable(FileTable):
     FORMAT: ClassVar[str] = "parquet"
 
     parquet: Place
-    """the folder of Parquet files, written by a file sink of Spark's or by anything else."""
+    """the folder of Parquet files, written by Spark's file sink or by any other program."""
 
     def counted(self, folder: Path) -> int:
-        """Of a file sink the batches of its log; of plain writes the files that are there."""
+        """Count the batches in the log of a file sink, or the files of plain writes."""
         log = folder / "_spark_metadata"
         if log.is_dir():
             return after_last(log, "*")

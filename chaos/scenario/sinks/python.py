@@ -17,18 +17,20 @@ class PythonSink(TableSink):
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         "folder": FOLDER_WITHOUT_PYTHON,
-        "with": Message("with-without-reader", "with are arguments of python or of a reader; leave it out"),
+        "with": Message("with-without-reader", "with has arguments for python or reader; leave with out"),
     }
     FORMAT: ClassVar[str] = "python"
 
     python: FunctionName
-    """``module:function``, which is given the job's Spark session and a mapping from placeholders to their values, and returns
-    a DataFrame: the rows of a table of any other kind.
+    """``module:function``. The function gets the job's Spark session and a mapping from placeholders to their values, and
+    returns a DataFrame: the rows of a table of any other kind.
     """
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
-    """what the function of ``python`` or the reader is given beside those two, by name."""
+    """further arguments, by name, of the function of ``python`` or of the reader."""
     folder: Written | None = None
-    """where the module is looked for first; it begins at the folder of the scenarios file, which is the default."""
+    """the folder in which the module is looked for first; the path begins at the folder of the scenarios file, which is the
+    default.
+    """
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -39,5 +41,5 @@ class PythonSink(TableSink):
         return super().spec | {"arguments": self.arguments}
 
     def below(self, folder: Path) -> Self:
-        """The same with a whole path."""
+        """Resolve the path."""
         return self.model_copy(update={"folder": str((folder / (self.folder or ".")).resolve())})

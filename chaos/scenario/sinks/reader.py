@@ -1,7 +1,8 @@
 """A function of an installed package that reads a table: ``{reader: shop_table, with: {region: north}}`` (docs/plugins.md).
 
-The entry point of the group ``chaos.sinks`` names the function, and its name stands in scenarios files. It is given the session
-of the job's Spark, a mapping from placeholders to their values, and further arguments by ``with``; it returns a DataFrame.
+An entry point of the group ``chaos.sinks`` names the function, and scenarios files name the entry point. The function gets the
+session of the job's Spark, a mapping from placeholders to their values, and further arguments from ``with``; it returns a
+DataFrame.
 """
 
 import inspect
@@ -25,8 +26,8 @@ class Reader:
     """A function that another package has added.
 
     Attributes:
-        place: ``module:function``, by which the job's Spark imports it.
-        folder: where that module is found: the package is installed beside this one, and perhaps not beside that Spark.
+        place: ``module:function``, with which the job's Spark imports it.
+        folder: the folder of that module: the package is installed beside this one, and perhaps not beside that Spark.
     """
 
     function: Callable[..., Any]
@@ -34,19 +35,19 @@ class Reader:
     folder: str
 
 
-def _made(name: str, thing: Any) -> Reader:  # noqa: ARG001 - a function need not be called as its entry point is
-    """The function that an entry point names.
+def _made(name: str, thing: Any) -> Reader:  # noqa: ARG001 - a function may have another name than its entry point
+    """Check the function that an entry point names.
 
     Raises:
-        UnfitError: it is none, cannot be imported by its name, or cannot be given a session and places.
+        UnfitError: it is not a function, cannot be imported by its name, or does not accept a session and places.
     """
     if not inspect.isfunction(thing) or not thing.__qualname__.isidentifier():
-        raise UnfitError("this is not a function of a module; name one like def read(spark, places): …")
+        raise UnfitError("it is not a function of a module; name one like def read(spark, places): …")
     try:
         inspect.signature(thing).bind_partial(None, {})
     except TypeError:
         raise UnfitError(
-            "it cannot be given a session and places; let its first arguments be these: def read(spark, places): …"
+            "it does not accept a session and places as its first arguments; declare def read(spark, places): …"
         ) from None
     top = sys.modules[thing.__module__.partition(".")[0]]
     inside = Path(next(iter(top.__path__))) if hasattr(top, "__path__") else Path(str(top.__file__))
@@ -62,9 +63,9 @@ class ReaderSink(TableSink):
     FORMAT: ClassVar[str] = "python"
 
     reader: Written
-    """such a function that an installed package has added (docs/plugins.md), by its name."""
+    """the name of a function that an installed package has added (docs/plugins.md)."""
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
-    """what the reader is given beside those two, by name."""
+    """further arguments of the reader, by name."""
 
     @property
     def readers(self) -> tuple[str, ...]:

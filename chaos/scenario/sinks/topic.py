@@ -9,9 +9,9 @@ from chaos.grammar.base import Message, WrongValueError
 from chaos.scenario.sinks.base import SinkBase
 from chaos.scenario.topics import Form, TopicName, TopicSpecs
 
-OF_COMPACTED = "the sink is compacted: rows may be gone that were there"
+OF_COMPACTED = "the sink is compacted, so Kafka may have removed rows"
 NOT_OF_COMPACTED = ("atomicity", "stability")
-"""Verifiers that would take what compaction has removed for something else."""
+"""Verifiers that would misread the removal of rows by compaction."""
 
 
 class TopicSink(SinkBase):
@@ -19,23 +19,23 @@ class TopicSink(SinkBase):
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         "routing": Message(
-            "routing-of-table", "routing is about the partitions of a topic, and this sink is a table; leave it out"
+            "routing-of-table", "routing is for the partitions of a topic, but this sink is a table; leave routing out"
         ),
         "as": Message(
             "state-of-table",
-            "as: state is about the rows of a topic; the rows of a table are its state anyway; leave it out",
+            "as: state is for the rows of a topic; the rows of a table are a state anyway; leave as out",
         ),
     }
 
     topic: TopicName
     """one of ``topics``."""
     routing: Literal["same", "any"] | None = None
-    """of a topic: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline chooses one.
-    Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
+    """for a topic: ``same`` if a record must keep the number of its partition, ``any`` if the pipeline chooses the partition.
+    The default is ``same`` if both topics have the same number of partitions, else ``any``.
     """
     form: Form = Field(alias="as", default="log")
-    """of a topic: what it is judged as: a ``log``, all of whose rows count, or a ``state``: of each key the last value, and
-    none where that is null.
+    """for a topic: ``log`` if all rows count, ``state`` if only the last value of each key counts; a null value means that the
+    state has no row for the key.
     """
 
     @model_validator(mode="after")
@@ -43,7 +43,7 @@ class TopicSink(SinkBase):
         if self.form == "state" and self.routing is not None:
             raise WrongValueError(
                 "routing-of-state",
-                "a key of a state may be in any one partition, and in no other beside; leave routing out",
+                "each key of a state is in a single partition, whichever that is; leave routing out",
             )
         return self
 
