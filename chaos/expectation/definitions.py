@@ -279,7 +279,7 @@ class Function(Computed):
             cloudpickle.register_pickle_by_value(found)  # type: ignore[no-untyped-call] # Spark's Python workers may not find it
         function: Callable[..., Any] | None = getattr(found, name, None)
         if not callable(function):
-            raise ModelError(f"{module} ({getattr(found, '__file__', None) or 'built in'}) has no function {name}")
+            raise ModelError(f"there is no function {name} in {module} ({getattr(found, '__file__', None) or 'built in'})")
         return function
 
 

@@ -10,7 +10,7 @@ from chaos.expectation import repeatable
 
 
 def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = False) -> str:
-    """Why an expression does not describe a single record, in one line; an empty text if it does.
+    """Explain why an expression does not describe a single record, in one line; an empty text if it does.
 
     Args:
         rows: an empty frame with the available columns.

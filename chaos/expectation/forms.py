@@ -94,7 +94,7 @@ class Log:
         return log
 
     def undue(self, called: str, sources: OneTopic) -> str:
-        """Why it is unknown which rows are due while records of the source are left; "" if the places of rows decide."""
+        """Explain why it is unknown which rows are due while source records are left; "" if the places of rows decide."""
         return sources.undue(called)
 
     def answering(
@@ -194,7 +194,7 @@ def _sharing(rows: DataFrame) -> int:
 
 
 def _unlike(found: Sequence[tuple[str, str]], columns: Columns) -> str:
-    """Why these columns differ from those of the table; "" if they do not. Whole numbers may have different sizes."""
+    """Explain why these columns differ from those of the table; "" if they do not. Whole numbers may have different sizes."""
     there, given = ({name.lower(): kind for name, kind in ones} for ones in (columns, found))
     listed = ", ".join(f"{name} {kind}" for name, kind in columns)
     if len(given) < len(found):
@@ -213,7 +213,7 @@ def _unlike(found: Sequence[tuple[str, str]], columns: Columns) -> str:
 
 
 def _wrong_columns(names: Sequence[str], sources: OneTopic) -> str:
-    """Why columns of these names do not make rows; "" if they do."""
+    """Explain why columns of these names do not make rows; "" if they do."""
     for name in ("key", "value"):
         if name not in names:
             return f"has no column {name}; its columns are {', '.join(names)}. For records without one, write NULL AS {name}"
@@ -233,7 +233,7 @@ def _wrong_columns(names: Sequence[str], sources: OneTopic) -> str:
 
 
 def _wrong_type(name: str, kind: str) -> str:
-    """Why a column may not have this type; "" if it may."""
+    """Explain why a column may not have this type; "" if it may."""
     if name in {"key", "value"}:
         return "" if kind in _TEXTS else f"has a {name} of type {kind}; write CAST({name} AS STRING), or return binary"
     return "" if kind in _NUMBERS else f"has a column {name} of type {kind}; return a whole number"

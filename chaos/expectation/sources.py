@@ -37,11 +37,11 @@ class OneTopic:
         return fingerprint(all_of(sources))
 
     def refused_place(self, _name: str) -> str:
-        """Why rows may not have this column of a record's place; "" if they may."""
+        """Explain why rows may not have this column of a record's place; "" if they may."""
         return ""
 
     def undue(self, _called: str) -> str:
-        """Why it is unknown which rows are due while records are left; "" if the places of rows decide."""
+        """Explain why it is unknown which rows are due while records are left; "" if the places of rows decide."""
         return ""
 
 

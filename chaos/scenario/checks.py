@@ -91,7 +91,7 @@ def _tags(scenario: Scenario) -> Iterator[Problem]:
 
 
 def too_long(filling: Filling) -> Message | None:
-    """Why sending takes too long; None if it does not. Declared workloads run every night, so they are bounded."""
+    """Explain why sending takes too long; None if it does not. Declared workloads run every night, so they are bounded."""
     if filling.sending_s <= _MAX_LOADING_S:
         return None
     takes = f"{filling.records} records at {filling.rate_per_s:g}/s take {filling.sending_s:.0f} s"
@@ -463,7 +463,7 @@ def _client(scenario: Scenario, link: LinkPattern) -> Iterator[Message]:
         text = "this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…"
         yield Message("no-spark-client", text)
     if link.left == "app" and (Capability.SPARK in has or Capability.PIPELINE not in has):
-        text = "this client does not run here, so nothing would pass this link; write pipeline->…"
+        text = "no client app runs here, so nothing would pass this link; write pipeline->…"
         yield Message("no-app-client", text)
 
 
@@ -485,9 +485,7 @@ def _started(name: str, system: SystemSpec) -> Iterator[Message]:
     if message := services.unknown(name, system.services):
         yield message
     elif not system.services[name].run:
-        text = (
-            f"the run does not start {name}, so it must not kill it; declare run: […], or break its link with cut_link"
-        )
+        text = f"the run does not start {name}, so it must not kill it; declare run: […], or break its link with cut_link"
         yield Message("service-not-started", text)
 
 

@@ -47,7 +47,7 @@ class Way(Declared):
     def refused_unknown(self, pipeline: Any) -> Iterator[Message]:
         """Refuse a user's loader, whose records are not known before they are sent."""
         if not pipeline.has_positions:
-            known = "nothing tells how many rows these records demand, nor, with positions: none, when all rows are there"
+            known = "the number of rows of your own loader is open, and with positions: none nothing shows when all are there"
             text = f"{known}; write group or positions in the pipeline, or {_KNOWN_ROWS}"
             yield Message("own-loader-without-positions", text)
 

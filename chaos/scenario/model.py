@@ -415,7 +415,7 @@ class Scenario(Declared):
     faults: tuple[Fault, ...] = ()
     """the faults to inject; without any, nothing is broken."""
     random: RandomFaults | None = None
-    """random faults beside those."""
+    """random faults, in addition to ``faults``."""
     leave_out: dict[VerifierName, Reason] = Field(default_factory=dict)
     """verifiers that do not run, each with the reason."""
     isolation: Isolation = "read_committed"

@@ -219,7 +219,7 @@ def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator
 
 
 def _why_no_executors(external: External) -> Message:
-    """Why there is no executor whose process can be signalled."""
+    """Explain why there is no executor whose process can be signalled."""
     if external.spark.is_local:
         text = f"{external.spark.master} has no executor beside its driver; write kind: crash_pipeline"
         return Message("no-executor-beside-driver", text)
@@ -245,7 +245,7 @@ def _trigger(scenario: Scenario, when: Trigger, external: External) -> Iterator[
 
 
 def _not_led(scenario: Scenario, link: LinkPattern, external: External) -> Message | None:
-    """Why this link does not lead through our proxies; None if it does."""
+    """Explain why this link does not lead through our proxies; None if it does."""
     if link.left not in _OF_JVMS or link.both_ways:
         if link.left in ("loader", "app"):
             return _by_librdkafka(f"the client {link.left}")

@@ -194,7 +194,7 @@ def _of_sink(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: Writ
         own = f"this pipeline also reads {sink.topic}, so it would read its own output"
         yield ("sink", "topic"), Message("reads-own-sink", f"{own}; name another topic as its sink")
     elif sink.form == "log" and topics[sink.topic].is_compacted:
-        mend = "write as: state beside it, or leave cleanup.policy out of its config"
+        mend = "add as: state to the sink, or leave cleanup.policy out of its config"
         yield ("sink", "topic"), Message("compacted-log", f"{sink.topic} {_COMPACTED} as a log; {mend}")
 
 

@@ -135,7 +135,7 @@ def test_a_database_that_is_not_installed(chaos_session, tmp_path):
         ),
         pytest.param(
             "{jdbc: {url: 'jdbc:postgresql://127.0.0.1:9/shop', table: '{suffix}'}}",
-            "does a server answer at jdbc:postgresql://127.0.0.1:9/shop, and has it the table",
+            "does a server answer at jdbc:postgresql://127.0.0.1:9/shop, and does it have the table",
         ),
         pytest.param(
             '{delta: "{folder}/large"}',

@@ -92,8 +92,8 @@ def test_sound_identities_and_models(spark, nothing):
     ("demanded", "why"),
     [
         (F.max, "INVALID_WHERE_CONDITION"),
-        (lambda _value: F.rand(), "another each time"),
-        (lambda _value: F.current_date(), "another each time"),
+        (lambda _value: F.rand(), "another value each time"),
+        (lambda _value: F.current_date(), "another value each time"),
         (lambda value: F.explode(F.array(value, value)), "UNSUPPORTED_GENERATOR"),
         (lambda _value: F.col("nosuch"), "UNRESOLVED_COLUMN"),
     ],

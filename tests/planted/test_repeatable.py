@@ -68,7 +68,7 @@ def test_what_is_the_same_each_time_is_asked(spark, sql):
 @pytest.mark.parametrize("identity", ["uuid()", "concat(key, current_date())", "rand()"])
 def test_what_identifies_a_record_is_the_same_each_time(spark, identity):
     """With a model and with a query."""
-    varies = r"^--identity .*: it may be another each time"
+    varies = r"^--identity .*: it may give another value each time"
     with pytest.raises(AuditUsageError, match=varies):
         audit_identity.require_known(spark, identity, audit_identity.model("identity"), headers=True)
     with pytest.raises(AuditUsageError, match=varies):

@@ -132,7 +132,7 @@ def test_a_twin_of_two_topics(spark, judged, tmp_path, identity, snapshot):
     assert verdicts(judged(twin, JOINED[1:])) == {"gaps": ("INVALID", 1), "offsets": ("INVALID", 1)}
     other = judged(twin, JOINED, customers=[*CUSTOMERS[:3], ("c-3", "east", 0)])
     assert {one.verdict for one in other.values()} == {Verdict.UNKNOWN}
-    assert "(44 records, and 44 then)" in other["gaps"].note
+    assert "(44 records now, 44 then)" in other["gaps"].note
     assert other["gaps"].note == snapshot
     swapped = fingerprint_of({"orders": landed["customers"], "customers": landed["orders"]})
     assert swapped != about["source"]

@@ -156,7 +156,7 @@ def test_a_model_that_gives_a_key_twice(spark, judged):
     """It is no state; the key is named."""
     model = Model(Query("SELECT key, value FROM orders"), form=State())
 
-    with pytest.raises(ModelError, match="the query gives 15 rows of key 'c-0', and a state has one; GROUP BY the key"):
+    with pytest.raises(ModelError, match="the query gives 15 rows for key 'c-0', but a state has one; GROUP BY the key"):
         model.demanded(spark, {"orders": view(frame(spark, ORDERS))})
     assert {one.verdict for one in judged(UPDATES, model).values()} == {Verdict.UNKNOWN}
 

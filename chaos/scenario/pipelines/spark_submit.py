@@ -64,8 +64,8 @@ def _positions(value: Any) -> Any:
     """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
     if value in ("checkpoint", "none") or isinstance(value, Mapping | InGroup):
         return value
-    known = "write checkpoint, or the consumer group: {group: NAME}, or none"
-    raise WrongValueError("not-positions", f"{shown(value)} is not a place of positions; {known}")
+    known = "write checkpoint, a consumer group: {group: NAME}, or none"
+    raise WrongValueError("not-positions", f"{shown(value)} does not say where positions are; {known}")
 
 
 class SparkSubmitPipeline(OnThisMachine):

@@ -24,7 +24,7 @@ class FunctionRows(RowsBase):
     """Rows that a function yields."""
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
-        "with": Message("with-without-generator", "with has arguments for python or generator; leave with out")
+        "with": Message("with-without-generator", "with has arguments for python or generator; leave `with` out")
     }
 
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)

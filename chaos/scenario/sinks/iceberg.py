@@ -20,7 +20,7 @@ class IcebergTable(FileTable):
 
     @property
     def spoken(self) -> str:
-        return "an Iceberg table by its name"
+        return "an Iceberg table in a catalog"
 
     def counted(self, folder: Path) -> int:
         return max(0, after_last(folder / "metadata", "v*.metadata.json") - 1)

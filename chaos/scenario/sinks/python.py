@@ -17,7 +17,7 @@ class PythonSink(TableSink):
 
     MISPLACED: ClassVar[Mapping[str, Message]] = {
         "folder": FOLDER_WITHOUT_PYTHON,
-        "with": Message("with-without-reader", "with has arguments for python or reader; leave with out"),
+        "with": Message("with-without-reader", "with has arguments for python or reader; leave `with` out"),
     }
     FORMAT: ClassVar[str] = "python"
 

@@ -23,7 +23,7 @@ class TopicSink(SinkBase):
         ),
         "as": Message(
             "state-of-table",
-            "as: state is for the rows of a topic; the rows of a table are a state anyway; leave as out",
+            "as: state is for the rows of a topic; the rows of a table are a state anyway; leave `as` out",
         ),
     }
 

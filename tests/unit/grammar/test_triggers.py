@@ -64,7 +64,7 @@ def test_they_are_described_in_words() -> None:
         "while EndTxn 1 since lost is on the wire on pipeline->*: late_request EndTxn 1 since lost for 9 s",
         "2 s after lost is proved: hold_requests every response to Fetch on broker-*->any for 3 s",
         "once lost is proved: hold_requests every EndTxn of *-0 on pipeline->any for 3 s",
-        "while WriteTxnMarkers 1 is on the wire, and is lost then: kill_broker receiver, restarted after 3 s",
+        "while WriteTxnMarkers 1 is on the wire, and is then lost: kill_broker receiver, restarted after 3 s",
         "while the response to WriteTxnMarkers 1 is on the wire: pause_broker sender for 1 s",
         "once lost is proved: crash_pipeline, restarted after 1 s",
     ]

@@ -75,7 +75,7 @@ def test_what_is_no_count(text):
 @pytest.mark.parametrize("counts", [{"a": "0..5"}, {"a": "0..", "b": "0..9"}])
 def test_a_control_that_need_not_find_anything(counts):
     """It would be caught by finding nothing."""
-    with pytest.raises(ValidationError, match="let at least one range begin above 0"):
+    with pytest.raises(ValidationError, match="let at least one begin above 0"):
         COUNTS.validate_python(counts)
 
 

@@ -60,7 +60,7 @@ def test_what_is_wrong_is_told_of_the_mapping_as_it_is_written() -> None:
     assert wrong({"peers": 2}) == [(("fruit", "peers"), "unknown-key", "'peers' is not known here (did you mean pears?)")]
     assert wrong({"pears": "a"})[0][0] == ("fruit", "pears")
     assert [place for place, *_ in wrong(7)] == [("fruit",)]
-    said = "a fruit is one of apple and pears, and this has {}; write one of them"
+    said = "a fruit is one of apple and pears, but this has {}; write one of them"
     assert wrong({}) == [(("fruit",), "not-one-fruit", said.format("none of them"))]
     assert wrong({"pears": 2, "apple": "cox"}) == [(("fruit",), "not-one-fruit", said.format("apple and pears"))]
     assert wrong({"pears": 2, "peeled": True}) == [(("fruit",), "peeled-other", "only apples are peeled; leave it out")]

@@ -26,7 +26,7 @@ def line(fault):
     [
         (
             {"kind": "crash_pipeline", "when": {"request": "EndTxn", "then": "lose"}},
-            "while EndTxn 1 is on the wire, and is lost then:",
+            "while EndTxn 1 is on the wire, and is then lost:",
         ),
         (
             {"kind": "crash_pipeline", "when": {"request": "EndTxn", "link": "app->broker-2"}},

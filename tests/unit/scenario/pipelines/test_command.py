@@ -88,7 +88,7 @@ def test_transactional_ids_are_by_partition(ids: tuple[str, ...], found: tuple[s
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"run": ()}, "at least 1 item"), ({"expected": "cube"}, "'cube' does not say what is expected")]
+    ("options", "words"), [({"run": ()}, "at least 1 item"), ({"expected": "cube"}, "'cube' does not define the expected rows")]
 )
 def test_impossible_values_are_refused(options: dict[str, Any], words: str) -> None:
     """Where they are declared."""
