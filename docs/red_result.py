@@ -16,7 +16,7 @@ from chaos.report.failure_text import explain
 from chaos.report.model import FILE, Report
 
 WIDTH = 112
-LEFT_OUT = re.compile(r"^(scenario |Judge again|Run directory|  inversions?:|Broken: ordering|  … and \d+ more; findings)")
+LEFT_OUT = re.compile(r"^(scenario |Judge again|Run directory|  … and )")
 STYLES = {
     r"^INVALID.*": "bold red",
     r"^(Broken: .*|Faults:|Replay:)": "bold",
@@ -25,10 +25,14 @@ STYLES = {
 
 
 def shortened(text: str) -> list[str]:
-    """The lines of one anomaly, with two examples, and of the faults."""
-    lines = [line for line in text.splitlines() if not LEFT_OUT.match(line)]
-    examples = [line for line in lines if line.startswith("  duplicate:")]
-    return [line for line in lines if line not in examples[2:]]
+    """Return the lines about duplicates and faults, without those about the order."""
+    lines, is_kept = list[str](), True
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            is_kept = not line.startswith("Broken: ordering")
+        if is_kept and not LEFT_OUT.match(line):
+            lines.append(line)
+    return lines
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Verifiers: each judges one guarantee of a log from landed Parquet, and knows neither faults nor pipelines."""
+"""Verifiers: each judges one guarantee of a log from landed Parquet, without knowing faults or pipelines."""
 
 from collections.abc import Mapping
 

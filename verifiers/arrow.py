@@ -1,4 +1,4 @@
-"""Rows of Spark as an Arrow table, and the reverse; PySpark has public functions for both from 4.0 on."""
+"""Convert between Spark's rows and Arrow tables; PySpark has public functions for both from 4.0 on."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,25 +11,25 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 IS_PUBLIC = hasattr(DataFrame, "toArrow")
-"""Whether Spark makes a frame of an Arrow table; earlier ones make a list of rows of it, which takes long."""
+"""Whether Spark can make a frame from an Arrow table; earlier versions need a slow list of rows."""
 
 
 def table(rows: DataFrame) -> pa.Table:
-    """All rows, in the memory of this process."""
+    """Load all rows into the memory of this process."""
     if IS_PUBLIC:
         return rows.toArrow()
-    batches = getattr(rows, "_collect_as_arrow")()  # noqa: B009 - what `toPandas` calls there; later types do not have it
+    batches = getattr(rows, "_collect_as_arrow")()  # noqa: B009 - `toPandas` calls it in 3.5; later types lack it
     with _without_warnings():
         return pa.Table.from_batches(batches, to_arrow_schema(rows.schema))
 
 
 def require_alive(spark: SparkSession) -> None:
-    """Raise an error of Py4J's, or ConnectionError, where the JVM has ended: rows that it was sending then look like all."""
+    """Raise Py4J's error or ConnectionError if the JVM has ended: its unfinished stream of rows looks complete."""
     spark.conf.get("spark.app.name")
 
 
 def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """A frame of these rows."""
+    """Make a frame of these rows."""
     if IS_PUBLIC:
         return spark.createDataFrame(rows)
     columns = [column.to_pylist() for column in rows.columns]
@@ -38,10 +38,10 @@ def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def made(spark: SparkSession, rows: Sequence[tuple[Any, ...]], columns: Mapping[str, str]) -> DataFrame:
-    """A frame of rows that this process has; with a list of tuples, Spark would start a process of Python for them.
+    """Make a frame of Python tuples; given a list of them, Spark itself would start a Python process.
 
     Args:
-        columns: name -> type, as SQL writes it; the types are those of `verifiers.evidence`.
+        columns: name -> SQL type, one of those in `verifiers.evidence`.
     """
     if not IS_PUBLIC:
         return spark.createDataFrame(list(rows), ", ".join(f"{name} {kind}" for name, kind in columns.items()))
@@ -53,7 +53,7 @@ def made(spark: SparkSession, rows: Sequence[tuple[Any, ...]], columns: Mapping[
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """PySpark 3.5 uses distutils, which Python 3.11 warns of, and a repository may make errors of warnings."""
+    """Ignore deprecations: PySpark 3.5 uses distutils, Python 3.11 warns of it, and pytest may turn warnings into errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield

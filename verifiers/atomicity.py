@@ -1,39 +1,39 @@
-"""Atomicity: a transaction is there as a whole or not at all, and readers see the committed ones only.
+"""Atomicity: a transaction is visible as a whole or not at all, and readers see the committed ones only.
 
     torn           a transaction that was committed in one partition and aborted in another
     zombie write   a row that is committed, or in no transaction, though its writer was fenced: its epoch is below one that its
                    producer id had before in this partition, or below that of another row of its transaction here
-    aborted read   a row that a read_committed reader is given, of a transaction that was aborted
-    early read     the same of a transaction that is not ended: no marker of it is in the partition
-    withheld       a row below the last stable offset that is committed, or in no transaction, but is not given to such a reader
+    aborted read   a read_committed reader gets a row of an aborted transaction
+    early read     a read_committed reader gets a row of a transaction that has no marker in the partition: it has not ended
+    withheld       a row below the last stable offset that is committed, or in no transaction, but hidden from read_committed
     split view     a row that the two views show differently, or that only the committed one shows
     unaccounted    an offset between low and high watermark that is neither a row nor a marker, so that not
                    HW - low = committed + aborted + open rows + markers
 
-    aborted        rows that were rightly hidden: of aborted transactions
-    open           rows above the last stable offset: of a transaction that is not ended, or behind one (not decided yet)
-    not ended      transactions without a marker; the evidence is then UNKNOWN, for they may be (see `verifiers.hanging`)
-    undecided      producers of which the log cannot tell whether a transaction was torn
+    aborted        rows of aborted transactions, rightly hidden
+    open           rows above the last stable offset: of a transaction that has not ended, or behind one (not decided yet)
+    not ended      transactions without a marker; the evidence is then UNKNOWN, since they may still end (`verifiers.hanging`)
+    undecided      producers whose transactions may be torn, as far as the log shows
 
-What a marker ends is known exactly: in one partition, the rows of its producer id since that producer's last marker. Which
-markers of different partitions belong to one transaction is known only where the epoch says so, that is where it was raised
-to end the transaction (transactions v2, KIP-890; or a new instance fenced the old one): then all markers of a producer id and
-epoch are of one transaction. A producer that keeps its epoch (transactions v1) may commit one transaction and abort the next;
-if it wrote to several partitions the log cannot tell this from a torn transaction. It is undecided then, and reports say so
-beside the verdict, unless the writer said what it was told (`verifiers.outcomes`). A marker
-without rows (nothing was appended, or retention removed it) does not show whether the epoch was raised: the others decide.
+The rows that a marker ends are known exactly: in one partition, those of its producer id since that producer's last marker.
+Markers of different partitions are known to belong to one transaction only if the epoch was raised to end it (transactions v2,
+KIP-890; or a new instance fenced the old one): then all markers of a producer id and epoch are of one transaction. A producer
+that keeps its epoch (transactions v1) may commit one transaction and abort the next; if it wrote to several partitions, the log
+cannot tell this from a torn transaction. It is undecided then, and reports show that beside the verdict, unless the writer
+reported its outcomes (`verifiers.outcomes`). A marker without rows (nothing was appended, or retention removed it) does not
+show whether the epoch was raised: the other markers decide.
 
-Easily confused with a zombie write: an epoch that rises. A marker may be above the rows that it ends, for the coordinator
-raises the epoch to fence an instance and, in transactions v2, to end any transaction; what comes later must be that high. An
-idempotent producer may raise its epoch between two rows (KIP-360), a transactional one only where a transaction ended: rows of
-two epochs before one marker are those of a zombie, whose transaction nothing had ended, and of its successor (before KIP-890).
-While it is aborted or open no reader is given what a zombie wrote, and it is not counted. Not seen is a zombie's row that was
-committed by the successor's marker where the successor wrote nothing: a transaction of v2 looks like that. And where offsets
-are unaccounted for, a marker may have been among them: the rows around it are then taken for those of one transaction.
+Easily confused with a zombie write: an epoch that rises. A marker's epoch may be above that of its rows: the coordinator raises
+it to fence an instance and, in transactions v2, to end any transaction; later rows must be that high. An idempotent producer
+may raise its epoch between two rows (KIP-360), a transactional one only where a transaction ended: rows of two epochs before
+one marker are those of a zombie, whose transaction nothing had ended, and of its successor (before KIP-890). As long as a
+zombie's rows are aborted or open, no reader gets them, and they are not counted. A zombie's row is not seen if the successor's
+marker committed it and the successor wrote nothing: a transaction of v2 looks like that. And if offsets are unaccounted for,
+a marker may have been among them: the rows around it are then taken for one transaction.
 
 Easily confused with a torn one: output that is committed without the input's position, which is one whole transaction where two
-belong together (`verifiers.offsets`). Easily confused with unaccounted offsets: what compaction removed. The log must not be
-a compacted one.
+belong together (`verifiers.offsets`). Easily confused with unaccounted offsets: those that compaction removed. The log must not
+be a compacted one.
 
 Sources: KIP-98 (markers, LSO), KIP-360, KIP-890; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
 """
@@ -51,18 +51,18 @@ from verifiers.findings import EXAMPLES, absent, by_partition, decoded, example,
 
 _WRONG_ROWS = ("aborted read", "early read", "withheld", "split view")
 _RIGHT_ROWS = ("aborted", "open")
-_BUCKET = 4096  # offsets; a row meets only the hidden stretches of its bucket
+_BUCKET = 4096  # offsets; a row is joined only with the hidden stretches of its bucket
 _BY_PRODUCER = "PARTITION BY partition, producer_id ORDER BY first_offset ROWS BETWEEN"
 _BACKWARDS = "PARTITION BY partition, producer_id ORDER BY first_offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-"""From a batch on; a frame up to UNBOUNDED FOLLOWING would be made anew for each, in n² steps."""
+"""This batch and all after it; Spark would compute a frame up to UNBOUNDED FOLLOWING anew for each row, in n² steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Atomicity:
-    """Compares both views with the transactions of the log; ``checked`` are the rows of either, but for what is open."""
+    """Compares both views with the transactions of the log; ``checked`` are the rows of either, except open ones."""
 
     name: str = "atomicity"
-    guarantee: str = "a transaction is there as a whole or not at all"
+    guarantee: str = "a transaction is visible as a whole or not at all"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"uncommitted", "batches"})
     anomalies: tuple[str, ...] = ("torn", "zombie write", *_WRONG_ROWS, "unaccounted")
@@ -91,15 +91,15 @@ class Atomicity:
         transactional, not_ended = _transactions(batches)
         untold = undecided if evidence.told is None else 0
         counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"not ended": not_ended, "undecided": untold}
-        plain = "" if transactional or not checked else "there is no transaction in this log"
+        plain = "" if transactional or not checked else "this log has no transactions"
         note = joined((doubts, _undecided(undecided, untold), plain))
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, tuple(examples[:EXAMPLES]), note)
 
 
 def _ended(batches: DataFrame) -> DataFrame:
-    """Every batch, and of its producer's transaction in this partition: number, ending (its marker) and written_under.
+    """Add columns about the batch's transaction in this partition: number, ending and written_under.
 
-    The last is the highest epoch of its rows. It is null where there are none, as ``ending`` is where it is not ended.
+    ``ending`` is its marker, null if it has not ended; ``written_under`` is the highest epoch of its rows, null without rows.
     """
     of_one = "PARTITION BY partition, producer_id, number"
     return batches.selectExpr(
@@ -127,7 +127,7 @@ def _judged(evidence: Evidence, uncommitted: DataFrame, batches: DataFrame) -> D
 
 
 def _in_both(committed: DataFrame, uncommitted: DataFrame) -> DataFrame:
-    """A row for each place that either view shows, as the committed one shows it if it does; in_committed, in_all, same."""
+    """A row for each place in either view, as the committed one shows it if it does; with in_committed, in_all, same."""
     content = "timestamp_ms, key, value"
     return (
         committed.selectExpr("partition", "offset", f"struct({content}) AS read")
@@ -175,14 +175,14 @@ def _holes(evidence: Evidence, uncommitted: DataFrame) -> DataFrame:
 
 
 def _torn(batches: DataFrame) -> tuple[list[Example], int]:
-    """Transactions with both kinds of marker where the epoch identifies them; and of how many producers it does not."""
+    """Find transactions with both kinds of marker, if the epoch identifies them; and count the producers that kept theirs."""
     mixed = (
         batches.where("control IS NOT NULL")
         .groupBy("producer_id", "producer_epoch")
         .agg(
             F.expr(
                 "bool_and(written_under < producer_epoch) AS single"
-            ),  # markers without rows do not count; null where all are such
+            ),  # markers without rows do not count; null if there are no others
             F.expr("array_sort(collect_list(struct(control, partition, first_offset))) AS markers"),
         )
         .where("markers[0].control <> markers[size(markers) - 1].control")
@@ -193,15 +193,15 @@ def _torn(batches: DataFrame) -> tuple[list[Example], int]:
 
 
 def _undecided(producers: int, untold: int) -> str:
-    """In words, with the verifier that decides what the log alone does not."""
+    """Word a note about undecided producers; it names the verifier that decides about them, if there is one."""
     if not producers:
         return ""
-    by_outcomes = "" if untold else " (outcomes decides it by what they were told)"
-    return f"whether one was torn cannot be told of {producers} producers that kept their epoch{by_outcomes}"
+    by_outcomes = "" if untold else " (the verifier outcomes decides it)"
+    return f"{producers} producers kept their epoch: the log does not show whether their transactions are torn{by_outcomes}"
 
 
 def _torn_example(row: Row) -> Example:
-    """The place is that of its first ABORT."""
+    """Place the example at the first ABORT."""
     aborted, *others = row["markers"]
     committed = next(marker for marker in others if marker["control"] == "COMMIT")
     detail = (
@@ -212,8 +212,8 @@ def _torn_example(row: Row) -> Example:
 
 
 def _zombies(batches: DataFrame) -> DataFrame:
-    """Batches of fenced writers that a reader is given; columns added: seen (highest epoch before it), length (rows)."""
-    # Markers count as seen, for the broker takes no row below them; what they end may rightly be below them.
+    """Visible batches of fenced writers; columns added: seen (highest epoch before it), length (rows)."""
+    # Markers count as seen, since the broker takes no row below them; the rows that they end may rightly be below them.
     seen = f"max(producer_epoch) OVER ({_BY_PRODUCER} UNBOUNDED PRECEDING AND 1 PRECEDING) AS seen"
     return (
         batches.where("producer_id <> -1")
@@ -228,15 +228,15 @@ def _zombie_writes(zombies: DataFrame, count: int) -> list[Example]:
 
 
 def _zombie_write(row: Row) -> Example:
-    """One for each batch, at its first row."""
+    """Make one example for each batch, at its first row."""
     fenced = row["seen"] is not None and row["producer_epoch"] < row["seen"]
-    newer = f"epoch {row['seen']} was there before" if fenced else f"its transaction has epoch {row['written_under']} too"
-    detail = f"{row['length']} from here by producer {row['producer_id']} epoch {row['producer_epoch']}: {newer}"
+    newer = f"epoch {row['seen']} had fenced it" if fenced else f"its transaction has rows of epoch {row['written_under']}, too"
+    detail = f"{row['length']} rows from here on by producer {row['producer_id']} epoch {row['producer_epoch']}: {newer}"
     return Example("zombie write", row["partition"], row["first_offset"], None, None, detail)
 
 
 def _transactions(batches: DataFrame) -> tuple[int, int]:
-    """How many batches are in a transaction, and how many transactions are not ended (one for each partition they are in)."""
+    """Count the batches in transactions, and the transactions that have not ended (one for each partition they are in)."""
     begun = "IF(transactional AND control IS NULL AND ending IS NULL, struct(partition, producer_id), NULL)"
     transactional, not_ended = batches.selectExpr("count_if(transactional)", f"count(DISTINCT {begun})").collect()[0]
     return transactional, not_ended
@@ -250,8 +250,8 @@ def _wrong_rows(rows: DataFrame, count: int) -> list[Example]:
 def _detail(row: Row) -> str:
     details = {
         "aborted read": "its transaction was aborted",
-        "early read": "its transaction is not ended",
-        "withheld": "nothing hides it, but a read_committed reader is not given it",
+        "early read": "its transaction has not ended",
+        "withheld": "no transaction hides it, but a read_committed reader does not get it",
         "split view": "read_uncommitted shows another record here" if row["in_all"] else "only read_committed shows it",
     }
     return details[row["kind"]]
@@ -259,6 +259,6 @@ def _detail(row: Row) -> str:
 
 def _wrong_offsets(holes: DataFrame, count: int) -> list[Example]:
     return [
-        Example("unaccounted", row["partition"], row["begin"], None, None, f"{row['hole']} from here: no row and no marker")
+        Example("unaccounted", row["partition"], row["begin"], None, None, f"{row['hole']} from here on: no row, no marker")
         for row in first(holes, count, by=("partition", "begin"))
     ]

@@ -1,7 +1,7 @@
-"""What a verifier is given, and what it answers.
+"""The contract of verifiers: the evidence that they get, and the finding that they return.
 
-Identity is the key. The workload writes the ids 0, 1, 2, … as decimal strings; id ``i`` belongs to partition ``i mod P``
-of the source and is number ``i div P`` there. A value alone never identifies: the square of x and of -x is the same.
+A key identifies its record. The workload writes the ids 0, 1, 2, … as decimal strings; id ``i`` belongs to partition
+``i mod P`` of the source and is number ``i div P`` there. A value alone does not identify it: x and -x have equal squares.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from verifiers.details import Detail, Wording
 ANY_LOG = frozenset({"source", "sink"})
 NO_VIEW: frozenset[str] = frozenset()
 NO_PLACE = -1
-"""The position of a row that no one record of the source demands, but all of it together, which was processed; and the
-partition of an example of it that is missing."""
+"""The position of a row that the whole processed source demands, and no single record of it; also the partition of an
+example of such a row that is missing."""
 
 
 class Verdict(IntEnum):
@@ -38,7 +38,7 @@ class Bounds:
     """How far one partition is read, fixed before reading.
 
     Attributes:
-        low: first offset there is.
+        low: first offset of the log.
         lso: last stable offset, exclusive: where read_committed ends.
         hw: high watermark, exclusive. ``lso < hw`` means a transaction is open.
     """
@@ -55,56 +55,57 @@ class Evidence:
     Attributes:
         subject: which log is judged, ``source`` (against the loader's ledger) or ``sink`` (against the model of the source).
         expected: columns id long, partition int, value string, required boolean, position long.
-            ``required`` is false where the writer never learned the outcome: such a record may be there, once.
-            ``position`` is the offset of the input record in the source partition that demands this row, null for the ledger,
-            and `NO_PLACE` where no one record does.
+            ``required`` is false if the writer never learned the outcome: such a record may be there, once.
+            ``position`` is the offset, in the source partition, of the input record that demands this row; null for the
+            ledger, and `NO_PLACE` if no single record demands it.
         observed: columns partition int, offset long, timestamp_ms long, key string, value string; the log read
             read_committed up to ``bounds``.
         bounds: partition of the observed log -> how far it was read.
-        positions: partition of the source -> committed position of the pipeline (exclusive), empty when there is none.
-        uncommitted: as ``observed``, but read read_uncommitted, up to HW: aborted and open transactions too.
+        positions: partition of the source -> committed position of the pipeline (exclusive); empty if there is none.
+        uncommitted: as ``observed``, but read with read_uncommitted up to HW: aborted and open transactions, too.
         again: as ``observed``, read once more afterwards.
         batches: columns partition int, first_offset long, last_offset long (inclusive), producer_id long (-1: none),
             producer_epoch int, transactional boolean, control string (``COMMIT`` or ``ABORT`` for a transaction's marker,
             else null); every record batch from ``low`` to HW.
         ledger: columns id long, outcome string (``ok``, ``fail``: refused for good, ``unknown``), partition int, offset long
-            (both null where the writer did not learn them); one row for every record that the writer handed in.
+            (both null if the writer did not learn them); one row for every record that the writer sent.
         open_transactions: columns partition int, producer_id long, producer_epoch int, first_offset long,
-            last_timestamp_ms long (of the producer's last batch), asked_at_ms long; and of its coordinator transactional_id
+            last_timestamp_ms long (of the producer's last batch), asked_at_ms long; and from its coordinator transactional_id
             string (null: none knows one for this producer id), coordinator_state string, coordinator_producer_id long,
-            coordinator_epoch int (all three null: the id is not known any more), timeout_ms long (the broker's longest where
-            the id is not known), listed boolean (whether the coordinator counts this partition in the transaction); one row
-            for every transaction that was open in the partition before its coordinator was asked and after.
+            coordinator_epoch int (all three null: the id is no longer known), timeout_ms long (the broker's longest if the id
+            is not known), listed boolean (whether the coordinator counts this partition in the transaction); one row for
+            every transaction that was open in the partition both before and after its coordinator was asked.
         told: columns transaction string, told string (``committed``, ``aborted``, ``unknown``: also if its writer never learned
-            or never said it), id string (a key); one row for each key that the transaction wrote, as often as it wrote it, and
-            one with a null id for a transaction of which no key is known.
+            or never reported it), id string (a key); one row for each key that the transaction wrote, as often as it wrote it,
+            and one with a null id for a transaction without known keys.
         deliveries: columns instance string (one consumer, from one start of its process), seq long (grows with time within an
             instance), event string (``got``: handed to the application; ``start``: from here it reads on purpose), partition
-            int, offset long (of a start null where it is left to the client); what was read of this log.
+            int, offset long (of a start: null if it is left to the client); what consumers read from this log.
         commits: columns partition int, seq long (grows with time), position long (the next offset to read; null: removed),
             committed_at_ms long (milliseconds since the epoch); the positions in this log that the pipeline's consumer group
-            committed, as far as compaction has left them.
+            committed and that compaction has left.
         looks: columns partition int, seq long (grows with time), end long (the high watermark, exclusive, of this log),
-            asked_at_ms long (when that was asked for the last time with this answer, before it was sent), answered_at_ms long
-            (when it was answered first); milliseconds since the epoch, by the observer's clock. A row for each change.
+            asked_at_ms long (when the last request with this answer was sent), answered_at_ms long (when the first one was
+            answered); milliseconds since the epoch, by the observer's clock. A row for each change.
         reached: columns partition int (of the source, as positions are numbered), position long, committed_at_ms long (when it
             took effect, by the coordinator's clock: in a transaction with its marker), producer_id long (of the transaction
             that moved it; -1: outside of any); each position that the pipeline's consumer group committed.
-        answers: columns partition int, offset long, id long (null: none), ordered boolean (false: which of several records that
-            are alike it is cannot be told, so neither can its order); of rows that are not integers, what `observed` answers.
-        keys: columns id long, key string; of these ids.
-        places: columns partition int, offset long, place string; of a table, whose rows are numbered as if they were those of
-            a log: where a row is, for people (a file, a version of the table).
-        anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
-            then.
-        source_partitions: how many the source has, where that is not how many there are in ``bounds``; 0 where it is.
-        state: whether the log is a state: only those of its rows count that have an answer, the last of each key.
-        unordered: why the order of what is expected is not known; empty where it is.
-        ended: whether the pipeline had to end before it had done everything, so that what is pending is not missed.
-        unsaid: why it cannot be said what is expected; empty where it can.
+        answers: columns partition int, offset long, id long (null: none), ordered boolean (false: it is one of several equal
+            records, and which one is unknown, so its order is, too); for rows that are not integers: the id of each row of
+            `observed`.
+        keys: columns id long, key string; the keys of these ids.
+        places: columns partition int, offset long, place string; for a table, whose rows are numbered like those of a log:
+            where a row is, for people (a file, a version of the table).
+        anywhere: whether a record may be in any partition of the log; an expected row then has the partition of its source
+            record.
+        source_partitions: number of the source's partitions, if it is not that of ``bounds``; else 0.
+        state: whether the log is a state: only rows with an answer count, the last of each key.
+        unordered: why the order of the expected rows is not known; empty if it is.
+        ended: whether the pipeline had to end before it had done everything, so that pending records are not missed.
+        unsaid: why the expected rows are not known; empty if they are.
 
-    From ``uncommitted`` to ``reached`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
-    They are None when they were not landed.
+    Only some verifiers need the views from ``uncommitted`` to ``reached``; only some logs have those from ``answers`` on.
+    A view that was not landed is None.
     """
 
     subject: str
@@ -134,7 +135,7 @@ class Evidence:
 
     @property
     def lines(self) -> int:
-        """P, by which ids are dealt out: id ``i`` is in partition ``i mod P`` of the source."""
+        """P, the divisor of ids: id ``i`` is in partition ``i mod P`` of the source."""
         return self.source_partitions or max(1, len(self.bounds))
 
 
@@ -146,13 +147,13 @@ class Example:
         anomaly: one of the finding's ``counts``.
         partition: of the observed log (or the one it should be in; below 0 if that is not known), offset: there (None if it
             is absent).
-        id: the record's id, or its key where rows are not integers (`Evidence.answers`); None when the key is not an id.
-        timestamp_ms: of the observed record, milliseconds since the epoch. Of one that is lost, when a position past its input
+        id: the record's id, or its key if rows are not integers (`Evidence.answers`); None if the key is not an id.
+        timestamp_ms: of the observed record, milliseconds since the epoch. For a lost one, when a position past its input
             was committed first; None if that is not known.
-        detail: the rest, e.g. ``also at offset 17``: a `Detail` with the facts that stand in it, or plain words without any.
-        since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.
-        place: where it is in a table, in words; "" in a log, whose partition and offset say it.
-        topic: which one, where logs of several topics are judged; "" where it is known.
+        detail: the rest, e.g. ``also at offset 17``: a `Detail` with its facts, or plain words without any.
+        since_ms: when all was still right: for a duplicate, the time of the copy before it. The damage was done after that.
+        place: where it is in a table, in words; "" in a log, where partition and offset suffice.
+        topic: the topic, if logs of several topics are judged; else "".
     """
 
     anomaly: str
@@ -167,29 +168,29 @@ class Example:
 
     @property
     def words(self) -> str:
-        """The detail as people read it, with the topic where one is named."""
+        """The detail in words, after its topic if it has one."""
         return f"in {self.topic}: {self.detail}" if self.topic else str(self.detail)
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields; ``detail`` in words, and what stands in them as ``said``: template and facts."""
+        """Return the fields; ``detail`` is in words, and ``said`` has its template and facts."""
         fields = asdict(self)
         return fields | {"detail": str(self.detail), "said": fields["detail"]} if isinstance(self.detail, Detail) else fields
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one verifier says of one log.
+    """The result of one verifier for one log.
 
     Attributes:
         verifier: its name in ``verify:``.
         subject: the log, as in the evidence.
-        verdict: UNKNOWN when nothing was compared (``checked == 0``), whatever else is true.
+        verdict: UNKNOWN if nothing was compared (``checked == 0``), whatever else is true.
         count: records that went wrong.
         checked: records compared.
-        counts: the same by anomaly, every anomaly of this verifier present, e.g. {"lost": 0, "pending": 3}.
+        counts: anomaly -> records, with every anomaly of this verifier, e.g. {"lost": 0, "pending": 3}.
         examples: the first ones, at most 32, ordered by (partition, offset).
-        note: why it is UNKNOWN, or what else a reader should know; empty when there is nothing to say.
-        asked: whether the log was judged; False where it has nothing of what is asked, and the note says what it lacks.
+        note: why it is UNKNOWN, or what else a reader should know; may be empty.
+        asked: whether the log was judged; if False, the note says what it lacks.
     """
 
     verifier: str
@@ -203,37 +204,37 @@ class Finding:
     asked: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields; the verdict by its name, the note in words."""
+        """Return the fields; the verdict by its name, the note in words."""
         own = {"verdict": self.verdict.name, "note": str(self.note), "examples": [one.to_json() for one in self.examples]}
         return {name: getattr(self, name) for name in self.__slots__} | own
 
 
 class Verifier(Protocol):
-    """Pure: the same evidence gives the same finding."""
+    """A verifier; it is pure: equal evidence gives equal findings."""
 
     @property
     def name(self) -> str:
-        """As scenarios name it."""
+        """Its name in scenarios."""
         ...
 
     @property
     def guarantee(self) -> str:
-        """What it demands, as a sentence without its end: it stands in reports beside what was found."""
+        """Its demand, as a sentence without a full stop; reports show it beside the finding."""
         ...
 
     @property
     def subjects(self) -> frozenset[str]:
-        """The logs that it has something to say about; of others it is not asked."""
+        """The logs that it judges; it is not asked about others."""
         ...
 
     @property
     def views(self) -> frozenset[str]:
-        """What it needs beyond ``expected`` and ``observed``: names of fields of `Evidence`."""
+        """Fields of `Evidence` that it needs beyond ``expected`` and ``observed``."""
         ...
 
     @property
     def anomalies(self) -> tuple[str, ...]:
-        """What it calls wrong: those of its finding's ``counts`` that make a verdict INVALID."""
+        """The names in its finding's ``counts`` that make the verdict INVALID."""
         ...
 
     def check(self, evidence: Evidence) -> Finding:

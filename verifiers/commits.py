@@ -1,18 +1,18 @@
 """Commits: the position that a consumer group committed in a partition never goes back.
 
-    set back   a position below the one that was committed before it: what lies between will be read again
-    removed    a position was deleted, or expired; no anomaly in itself, but what is committed next may be below it
+    set back   a position below the one that was committed before it: the records between will be read again
+    removed    a position was deleted, or expired; no anomaly in itself, but the next committed position may be below it
 
-What is judged is the order in which the coordinator wrote positions to its log; those of aborted transactions never counted.
+The judged order is that in which the coordinator wrote positions to its log; those of aborted transactions never counted.
 Compaction removes positions, and so may hide that one went back, but never makes one go back.
 
-A group is protected from its own zombies: a member that was replaced cannot commit (KIP-345, KIP-447). So what sets a position
-back is a client outside of the group, an administrator, a program that lost its positions and began anew, or two programs with
-one group name. Each of them processes records again, which is what `verifiers.duplicates` finds in the sink, unless a sink is
-idempotent; this one names the moment.
+A group is protected from its own zombies: a member that was replaced cannot commit (KIP-345, KIP-447). So a position is set
+back by a client outside of the group, an administrator, a program that lost its positions and began anew, or two programs with
+one group name. Each of them processes records again. `verifiers.duplicates` finds these in the sink, unless it is idempotent;
+this verifier names the moment.
 
-Easily confused with it: the same position again, which is what a program commits that had nothing to read, or that repeats
-a commit whose answer was lost.
+Easily confused with it: the same position again. A program commits it if it had nothing to read, or repeats a commit whose
+answer was lost.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Commits:
 
 
 def _judged(commits: DataFrame) -> DataFrame:
-    """Every commit; columns added: before (the position before it, of those that were not removed), kind."""
+    """Every commit; columns added: before (the last position before it that is not a removal), kind."""
     before = "last(position, true) OVER (PARTITION BY partition ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     return commits.selectExpr("*", f"{before} AS before").selectExpr(
         "*", "CASE WHEN position IS NULL THEN 'removed' WHEN position < before THEN 'set back' ELSE 'right' END AS kind"
@@ -57,6 +57,6 @@ def _judged(commits: DataFrame) -> DataFrame:
 
 
 def _example(row: Row) -> Example:
-    """The place is that of the first record that will be read again."""
-    detail = f"the position {row['position']} was committed after {row['before']}"
+    """Place the example at the first record that will be read again."""
+    detail = f"the group committed position {row['position']} after {row['before']}"
     return Example("set back", row["partition"], row["position"], None, row["committed_at_ms"], detail)

@@ -1,20 +1,20 @@
 """Deliveries: a consumer hands its application every record of a partition once, in order, from where it began to read.
 
-    skipped         a readable record between two that were delivered, and itself was not
+    skipped         a readable record that was not delivered, between two that were
     repeated        a record that was delivered again
     backwards       a record below the one that was delivered before it, and not delivered before
-    not in the log  what was delivered from an offset that has no readable record: a marker, or a row of an aborted transaction
+    not in the log  a delivery from an offset without a readable record: a marker, or a row of an aborted transaction
 
-All of it is meant of one stretch: of one partition and one instance of a consumer, from one start to the next. Where the
-application is assigned a partition, or positions its consumer there on purpose, it says that it starts: a repeat or a jump
-from one stretch to the next is what the application wanted, or what a commit demands that was lost (`verifiers.duplicates`
-tells of that). Within a stretch nobody but the client is to blame.
+Each holds within one stretch: one partition and one instance of a consumer, from one start to the next. When the application
+is assigned a partition, or positions its consumer there on purpose, it reports a start: the application wanted a repeat or
+jump from one stretch to the next, or the commit that would have prevented it was lost (`verifiers.duplicates` finds that).
+Within a stretch only the client can be to blame.
 
-The log that is judged is the one that was read. Below its first offset and from its last stable offset on it was not read by
-us, so what was delivered from there is not compared.
+The judged log is the one that was read. We did not read it below its first offset and from its last stable offset on, so
+deliveries from there are not compared.
 
 Easily confused with a skipped record: a hole in the offsets, which markers and aborted rows make; and records that were never
-delivered because the consumer ended before: what follows the last delivery of a stretch is not skipped.
+delivered because the consumer ended before: records behind the last delivery of a stretch are not skipped.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _STRETCH = "PARTITION BY instance, partition, stretch"
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Compares what was delivered with the log; ``checked`` are deliveries, and records that were skipped."""
+    """Compares deliveries with the log; ``checked`` are deliveries and skipped records."""
 
     name: str = "deliveries"
     guarantee: str = "a consumer hands its application every record once, in order"
@@ -41,7 +41,7 @@ class Deliveries:
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
         if evidence.deliveries is None:
-            return absent(self.name, evidence, "what was delivered to the application")
+            return absent(self.name, evidence, "the records that were delivered to the application")
         judged = _judged(evidence, _stretches(evidence.deliveries, evidence))
         found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
@@ -53,9 +53,9 @@ class Deliveries:
 
 
 def _stretches(deliveries: DataFrame, evidence: Evidence) -> DataFrame:
-    """What was delivered from the part of the log that was read; columns added: stretch, before (the offset before it), times.
+    """Deliveries from the part of the log that was read; columns added: stretch, before (the offset before it), times.
 
-    The last is how often it was delivered by then.
+    ``times`` counts the deliveries of the offset up to this one.
     """
     low = by_partition({partition: ends.low for partition, ends in evidence.bounds.items()})
     end = by_partition({partition: ends.lso for partition, ends in evidence.bounds.items()})
@@ -71,7 +71,7 @@ def _stretches(deliveries: DataFrame, evidence: Evidence) -> DataFrame:
 
 
 def _judged(evidence: Evidence, got: DataFrame) -> DataFrame:
-    """Every delivery, and what was skipped: instance, stretch, seq, partition, offset, timestamp_ms, key, id, before, kind."""
+    """Deliveries and skipped records: instance, stretch, seq, partition, offset, timestamp_ms, key, id, before, kind."""
     records = evidence.observed.selectExpr("partition", "offset", "struct(timestamp_ms, key) AS record")
     kind = """CASE WHEN record IS NULL THEN 'not in the log'
                    WHEN times > 1 THEN 'repeated'
@@ -83,9 +83,9 @@ def _judged(evidence: Evidence, got: DataFrame) -> DataFrame:
 
 
 def _skipped(got: DataFrame, records: DataFrame) -> DataFrame:
-    """Readable records between two that were delivered, of those between which nothing else was; seq is that of the later one.
+    """Readable records between two delivered neighbours; seq is that of the later one.
 
-    Readable records are numbered, so that a jump over some of them shows in what was delivered alone.
+    Readable records are numbered, so that the deliveries alone show a jump over some of them.
     """
     numbered = records.selectExpr("*", "row_number() OVER (PARTITION BY partition ORDER BY offset) AS number")
     in_order = f"{_STRETCH} ORDER BY offset"
@@ -111,9 +111,9 @@ def _example(row: Row) -> Example:
 
 def _detail(row: Row) -> str:
     details = {
-        "skipped": f"offset {row['before']} was delivered, and a later one, but never this one",
+        "skipped": f"offset {row['before']} and a later one were delivered, but not this one",
         "repeated": f"delivered before, and again after offset {row['before']}",
         "backwards": f"delivered after offset {row['before']}",
-        "not in the log": "delivered, and there is no readable record",
+        "not in the log": "delivered, but the log has no readable record here",
     }
     return details[row["kind"]]

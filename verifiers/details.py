@@ -1,7 +1,7 @@
-"""What is said of a record that went wrong: a template, and the facts that stand in it. Only this module puts both into words.
+"""Details of a record that went wrong: a template, and the facts in it. Only this module turns both into words.
 
-A fact stays one until it is printed, so whoever knows more of it says so: the key of a record that has a number here
-(`chaos.matching.row_ids`), the topic of a partition (`chaos.audit.judge`), the place of a row in a table. Nothing reads words.
+A fact stays a fact until it is printed, so a later module can add what it knows: the key of a record that has a number here
+(`chaos.matching.row_ids`), the topic of a partition (`chaos.audit.judge`), the place of a row in a table. Nothing parses words.
 
     Detail("also at {others}; cause: {cause}", {"others": (Place(17), Place(4, partition=2)), "cause": "other partition"})
     also at offset 17, partition 2 offset 4; cause: other partition
@@ -17,10 +17,10 @@ Side = Literal["", "source"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One or more records that stand in one phrase, by their ids.
+    """One or more records in one phrase.
 
     Attributes:
-        key: what people know each of them by, where that is not its id; None where it is.
+        keys: their keys, if people know the records by these; None if by their ids.
     """
 
     ids: tuple[int, ...]
@@ -36,8 +36,8 @@ class Partition:
     """A partition of a log.
 
     Attributes:
-        side: ``source`` where it is one of the source, else of the log that is judged.
-        topic: which one it is of, where logs of several topics are judged as one.
+        side: ``source`` for a partition of the source; "" for one of the log that is judged.
+        topic: its topic, if logs of several topics are judged as one.
     """
 
     number: int
@@ -55,8 +55,8 @@ class Place:
     """A place in a log, or in a table.
 
     Attributes:
-        partition: None where it is that of the example.
-        name: of a place in a table: its file and version, say.
+        partition: None if it is the example's own.
+        name: of a place in a table, its file and version for example.
     """
 
     offset: int
@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key that a place holds, where another record was expected: an id, until somebody knows better; None for null."""
+    """The key at a place where another record was expected: an id, until it is replaced by the key; None for null."""
 
     text: str | None
 
@@ -80,7 +80,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The producer that wrote something (KIP-98)."""
+    """A producer, by id and epoch (KIP-98)."""
 
     id: int
     epoch: int
@@ -97,7 +97,7 @@ Wording = Union["Detail", str]
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A template with a name in braces for each fact; of several facts in one place the words are joined by commas."""
+    """A template with a name in braces for each fact; commas join several facts of one name."""
 
     template: str
     facts: Mapping[str, Facts] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Detail:
         return Detail(self.template + more.template, {**self.facts, **more.facts})
 
     def of_kind(self, kind: type[R]) -> Iterator[R]:
-        """The facts of a kind, also those within others."""
+        """Return the facts of a kind, also those inside other facts."""
         found: list[R] = []
 
         def note(one: R) -> R:
@@ -123,7 +123,7 @@ class Detail:
         return iter(found)
 
     def replaced(self, kind: type[R], by: Callable[[R], R]) -> "Detail":
-        """The same, with facts of a kind replaced by those that say more."""
+        """Replace the facts of a kind, also those inside other facts."""
 
         def one(fact: Fact) -> Fact:
             if isinstance(fact, kind):
@@ -139,7 +139,7 @@ class Detail:
 
 
 def joined(parts: Iterable[Wording], by: str = "; ") -> Wording:
-    """What is said of these, one after the other; what is empty is left out."""
+    """Join the parts that are not empty."""
     told = [part for part in parts if part]
     if not any(isinstance(part, Detail) for part in told):
         return by.join(map(str, told))
@@ -148,7 +148,7 @@ def joined(parts: Iterable[Wording], by: str = "; ") -> Wording:
 
 
 def replaced(said: Wording, kind: type[R], by: Callable[[R], R]) -> Wording:
-    """`Detail.replaced`; plain words stay."""
+    """Apply `Detail.replaced`; plain words stay."""
     return said.replaced(kind, by) if isinstance(said, Detail) else said
 
 

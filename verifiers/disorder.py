@@ -1,7 +1,7 @@
-"""Disorder: which rows of a log are out of place, so that few have to be blamed (what for: `verifiers.ordering`).
+"""Disorder: find the rows of a log that are out of place, blaming as few as possible (used by `verifiers.ordering`).
 
-Rows are given as runs, whose numbers and offsets rise by one together; a single row is a run of one. Each partition is judged
-for itself, and in it each line::
+Rows come as runs, whose numbers and offsets rise by one together; a single row is a run of one. Each partition is judged
+by itself, and in it each line::
 
     number         0 1 2 9 3 4 5 6 7 8 9        all from 3 to 8 are below the 9 before them, but only one row is out of place
     in conflict          ^ ^ ^ ^ ^ ^ ^          below a row before it, or above a row behind it
@@ -9,13 +9,13 @@ for itself, and in it each line::
     out of place         ^                      too early by 6: it is above the 3 that comes after it
 
 1. A row is in *conflict* if a row before it has a higher number, or a row behind it a lower one. All others are in order.
-2. Of the rows in conflict the longest sequence with rising numbers is *in order*; of several, the one further to the front.
+2. Among the rows in conflict, the longest sequence with rising numbers is *in order*; among several, the one nearest the front.
 3. A row in conflict is *out of place* if it is too late (a row in order stands before it, with a higher number) or too early
-   (one stands behind it, with a lower number). What is left are copies of rows in order that stand at the right place.
+   (one stands behind it, with a lower number). The remaining rows are copies of rows in order that stand at the right place.
 
-To find the longest sequence, the runs are cut where any of them begins or ends, so that of each two pieces the numbers are the
-same or have nothing in common. Then it is patience sorting, with the length of a piece as its weight: n pieces take n log n
-steps, some microseconds each. Memory is some 100 bytes for each piece, and pieces are never more than the rows in conflict.
+To find the longest sequence, the runs are cut where any of them begins or ends, so that any two pieces have equal numbers or
+none in common. Then it is patience sorting, with the length of a piece as its weight: n pieces take n log n steps, some
+microseconds each. Memory is some 100 bytes for each piece, and there are never more pieces than rows in conflict.
 """
 
 from bisect import bisect_left
@@ -35,7 +35,7 @@ class Misplaced:
     """A row that is out of place.
 
     Attributes:
-        rival: the number that shows it: of the nearest row in order before it, which is higher, or behind it, which is lower.
+        rival: the number that shows it: the higher one of the nearest row in order before it, or the lower one behind it.
     """
 
     partition: int
@@ -47,7 +47,7 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How many rows of a partition are out of place, and how far at most."""
+    """Rows of a partition that are out of place, and how far at most."""
 
     partition: int
     late: int = 0
@@ -57,7 +57,7 @@ class Total:
 
     @property
     def count(self) -> int:
-        """Of both kinds."""
+        """Rows that are too late or too early."""
         return self.late + self.early
 
 
@@ -68,7 +68,7 @@ class Disorder:
     Attributes:
         first, last: numbers.
         offset: of the first row.
-        rival: as of `Misplaced`; above ``last`` where the rows are too late, below ``first`` where they are too early.
+        rival: as in `Misplaced`; above ``last`` if the rows are too late, below ``first`` if they are too early.
     """
 
     partition: Longs
@@ -82,11 +82,11 @@ class Disorder:
         return len(self.first)
 
     def totals(self) -> tuple[Total, ...]:
-        """For each partition that has such rows."""
+        """Return the totals of each partition that has such rows."""
         return tuple(self._total(int(partition)) for partition in np.unique(self.partition))
 
     def shown(self, count: int) -> tuple[Misplaced, ...]:
-        """The first rows, so many at most."""
+        """Return the first rows, at most `count`."""
         return tuple(islice(self._each(), count))
 
     def _total(self, partition: int) -> Total:
@@ -109,7 +109,7 @@ NONE = Disorder(*np.empty((6, 0), np.int64))
 
 
 def find(partition: Longs, line: Longs, first: Longs, last: Longs, offset: Longs) -> Disorder:
-    """The rows out of place among all runs of a log, or among all of its rows that are in conflict, in any order."""
+    """Find the rows out of place, from all runs of a log or from all of its rows in conflict, in any order."""
     order = np.lexsort((offset, line, partition))
     first, last = np.minimum(first, _LARGEST), np.minimum(last, _LARGEST)
     columns = [column[order] for column in (partition, line, first, last, offset)]
@@ -125,7 +125,7 @@ def find(partition: Longs, line: Longs, first: Longs, last: Longs, offset: Longs
 
 
 def _of_line(first: Longs, last: Longs, offset: Longs) -> Longs:
-    """Of the runs of one line, by offset: rows of first, last, offset and rival."""
+    """Find the rows out of place of one line, from its runs by offset: rows of first, last, offset and rival."""
     pieces = _in_conflict(first, last, offset)
     if not pieces.shape[1]:
         return np.empty((4, 0), np.int64)
@@ -134,10 +134,10 @@ def _of_line(first: Longs, last: Longs, offset: Longs) -> Longs:
 
 
 def _in_conflict(first: Longs, last: Longs, offset: Longs) -> Longs:
-    """The parts of the runs that are in conflict, by offset: rows of first, last and offset.
+    """Return the parts of the runs that are in conflict, by offset: rows of first, last and offset.
 
-    Within a run nothing is. So the numbers of one that are below the highest before it are at its begin, and those above the
-    lowest behind it are at its end.
+    The rows of one run do not conflict with each other. So its numbers below the highest before it are at its beginning, and
+    those above the lowest behind it are at its end.
     """
     if not len(first):
         return np.empty((3, 0), np.int64)
@@ -154,7 +154,7 @@ def _in_conflict(first: Longs, last: Longs, offset: Longs) -> Longs:
 
 
 def _cut(first: Longs, last: Longs, offset: Longs) -> tuple[Longs, Longs, Longs]:
-    """The cuts, ascending; and of each piece, by offset: which it is (from cut to cut), and the offset of its first row."""
+    """Return the ascending cuts; and for each piece, by offset, its index (from cut to cut) and the offset of its first row."""
     cuts = np.unique(np.concatenate((first, last + 1)))
     begin, end = np.searchsorted(cuts, first), np.searchsorted(cuts, last + 1)
     sizes = end - begin
@@ -164,10 +164,10 @@ def _cut(first: Longs, last: Longs, offset: Longs) -> tuple[Longs, Longs, Longs]
 
 
 def _longest(piece: Longs, weight: Longs) -> Longs:
-    """Places of the pieces of the heaviest rising sequence, ascending; of several such, the one further to the front.
+    """Return the places of the heaviest rising sequence of pieces, ascending; among several, the one nearest the front.
 
-    It is built from the end. What is kept is, for each piece that a sequence may begin with, the heaviest one, unless another
-    one that begins with a higher piece is as heavy.
+    It is built from the end. For each piece that can begin a sequence, the heaviest one is kept, unless one that begins with a
+    higher piece is as heavy.
     """
     keys: list[int] = []  # pieces, negated, so that they rise; so do the weights
     weights: list[int] = []
@@ -188,11 +188,11 @@ def _longest(piece: Longs, weight: Longs) -> Longs:
 
 
 def _out_of_place(cuts: Longs, piece: Longs, offset: Longs, in_order: Longs) -> Longs:
-    """Rows of first, last, offset and rival, of pieces that are too late or too early."""
+    """Return the rows of pieces that are too late or too early: first, last, offset and rival."""
     kept = np.zeros(len(piece), np.bool_)
     kept[in_order] = True
     next_ = np.searchsorted(in_order, np.arange(len(piece)))
-    before = np.concatenate(([-1], piece[in_order]))[next_]  # of pieces in order, the one before each and the one behind it
+    before = np.concatenate(([-1], piece[in_order]))[next_]  # the pieces in order before and behind each piece
     after = np.concatenate((piece[in_order], [len(cuts)]))[next_]
     first, last = cuts[piece], cuts[piece + 1] - 1
     late, early = ~kept & (before >= piece), ~kept & (after <= piece)

@@ -1,23 +1,23 @@
 """Duplicates: a record that is in the log more than once.
 
-The same id, committed and readable, at two offsets. Which of them is "the" record cannot be said: the first by partition and
-offset is taken for it, and every other one counts. An id that is there three times has two records too many.
+Two offsets hold one id, committed and readable. Nobody can say which of them is "the" record: the first by partition and offset
+is taken for it, and every other one counts. An id that is there three times has two records too many.
 
-Easily confused with it: two records of the same *value* (the square of 3 and of -3), which are two records; and the retry of an
+Easily confused with it: two records of one *value* (3 and -3 have the same square), which are two records; and the retry of an
 aborted transaction, whose first attempt takes offsets that no read_committed reader sees.
 
-Each example says how it came about, as far as the records themselves tell it, against the copy before it:
+Each example names its cause, as far as a comparison with the copy before it shows one:
 
     other partition  the copy before it is in another partition: it was routed anew
     producer retry   the same partition and the same timestamp: one record, that is one call of the producer, was sent twice
-                     (where producers set the timestamp, which is Kafka's default)
+                     (if producers set the timestamp, which is Kafka's default)
     replay           another timestamp, and the record before or after it in the source's order is there again as well: a
-                     task or a batch was done twice; the records do not say which of the two, or whether by a zombie
+                     task or a batch was done twice; the records do not show which of the two, or whether by a zombie
     none in the log  it has the same place as the copy before it: the evidence holds it twice, the log does not
     unknown          none of these
 
-and, where the record batches were landed (as for `verifiers.atomicity`), which producer wrote it and which the copy before it.
-Of one producer id, a later epoch is that of a producer that was started anew and has fenced the one before it (KIP-98).
+and, if the record batches were landed (as for `verifiers.atomicity`), the producers that wrote it and the copy before it.
+A later epoch of one producer id is that of a producer that was started anew and has fenced the one before it (KIP-98).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +32,9 @@ from verifiers.details import Detail, Partition, Place, Producer, Record
 from verifiers.findings import decoded, example, first, rule
 
 _LARGEST = 2**63 - 1  # of a long, Spark's longest integer
-_NEAREST = 4  # copies named on either side: an id that is there a million times still makes one line
+_NEAREST = 4  # copies named on either side: even a million copies of an id make one line
 RETRY = "producer retry (the timestamps are equal)"
 LANDED_TWICE = "none in the log, the evidence holds this offset twice"
-"""Causes, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Duplicates:
     """Counts records too many; ``checked`` are the records with an id."""
 
     name: str = "duplicates"
-    guarantee: str = "no record is there twice"
+    guarantee: str = "no record is in the log twice"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = ("duplicate",)
@@ -52,7 +51,7 @@ class Duplicates:
         """Judge one log.
 
         Args:
-            proved: records beyond the evidence that are known to be there once (`verifiers.single_scan.islands`).
+            proved: records outside the evidence that are known to be there once (`verifiers.single_scan.islands`).
         """
         records = decoded(evidence.observed).where("id IS NOT NULL")
         ids, there = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]
@@ -76,7 +75,7 @@ def _examples(surplus: DataFrame, count: int, evidence: Evidence) -> tuple[Examp
 
 
 def _writers(batches: DataFrame | None, shown: Sequence[Row]) -> Mapping[tuple[int, int], Producer]:
-    """Partition and offset of the examples, and of the copies before them -> who wrote what is there."""
+    """Partition and offset of an example, or of the copy before it -> its producer."""
     if batches is None or not shown:
         return {}
     places = sorted({(one["partition"], one["offset"]) for row in shown for one in (row, row["before"])})
@@ -91,7 +90,7 @@ def _writers(batches: DataFrame | None, shown: Sequence[Row]) -> Mapping[tuple[i
 
 
 def _by(row: Row, wrote: Mapping[tuple[int, int], Producer]) -> Detail:
-    """``; written by producer 7 epoch 2, the copy before it by producer 7 epoch 1``; nothing where producers have no ids."""
+    """``; written by producer 7 epoch 2, the copy before it by producer 7 epoch 1``; nothing if producers have no ids."""
     mine, theirs = (wrote.get((one["partition"], one["offset"])) for one in (row, row["before"]))
     facts = {name: who for name, who in (("writer", mine), ("writer_before", theirs)) if who}
     if mine and mine == theirs:
@@ -101,7 +100,7 @@ def _by(row: Row, wrote: Mapping[tuple[int, int], Producer]) -> Detail:
 
 
 def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int, *, in_table: bool) -> Detail:
-    """How it came about, and how that is known.
+    """Name the cause, and what shows it.
 
     Args:
         again: partition and id of records that are there again as well, the neighbours of the examples at least.
@@ -117,7 +116,7 @@ def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int, *, in
         return Detail(f"; cause: {known}")
     neighbours = [row["id"] + step for step in (-partitions, partitions) if (row["partition"], row["id"] + step) in again]
     if neighbours:
-        return Detail("; cause: replay ({again} as well, ", {"again": Record(tuple(neighbours))}) + _later(row) + Detail(")")
+        return Detail("; cause: replay (also of {again}, ", {"again": Record(tuple(neighbours))}) + _later(row) + Detail(")")
     if in_table and None in (before["timestamp_ms"], row["timestamp_ms"]):
         return Detail("")
     return Detail("; cause: unknown (") + _later(row) + Detail(")")
@@ -130,7 +129,7 @@ def _later(row: Row) -> Detail:
 
 
 def _surplus(records: DataFrame) -> DataFrame:
-    """All but the first record of each id, with the places of its copies; columns added: copies, before, nearby."""
+    """All records but the first of each id, with the places of its copies; columns added: copies, before, nearby."""
     in_order = "PARTITION BY id ORDER BY partition, offset"
     return records.selectExpr(
         "*",
@@ -143,7 +142,7 @@ def _surplus(records: DataFrame) -> DataFrame:
 
 
 def _others(row: Row) -> Detail:
-    """``also at offset 17, partition 2 offset 4 and 3 more``; the partition is named where it is another one."""
+    """``also at offset 17, partition 2 offset 4 and 3 more``; another partition is named."""
     others = list(row["nearby"])
     others.remove((row["partition"], row["offset"]))
     named = Detail("also at {others}", {"others": tuple(_place(place, row["partition"]) for place in others)})

@@ -1,4 +1,4 @@
-"""Evidence on disk: what was observed and what was expected, as Parquet, so that it can be judged again without a cluster.
+"""Evidence on disk: observed and expected rows as Parquet, which can be judged again without a cluster.
 
     <folder>/<subject>/expected/     id long, partition int, value string, required boolean, position long
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
@@ -26,10 +26,10 @@
     <folder>/<subject>/keys/         id long, key string
     <folder>/<subject>/places/       partition int, offset long, place string
 
-What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
-that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
-evidence is complete, and a view that it does not name is not part of it. ``files`` has the size of each file that holds rows in
-bytes: a file that was lost would otherwise look like records that were lost.
+`verifiers.base.Evidence` explains the columns; other columns are ignored. The writer of `expected` must see to it that each id
+is expected once. `bounds.json` is removed before anything is written, and put in place last: if it exists, the evidence is
+complete, and a view that it does not name is not part of it. ``files`` has the size in bytes of each file with rows: without
+it, a lost file would look like lost records.
 """
 
 import json
@@ -83,8 +83,8 @@ COMMITS = {"partition": "int", "seq": "bigint", "position": "bigint", "committed
 LOOKS = {"partition": "int", "seq": "bigint", "end": "bigint", "asked_at_ms": "bigint", "answered_at_ms": "bigint"}
 REACHED = {"partition": "int", "position": "bigint", "committed_at_ms": "bigint", "producer_id": "bigint"}
 OF_PROGRAMS = {"told": TOLD, "deliveries": DELIVERIES, "commits": COMMITS, "looks": LOOKS, "reached": REACHED}
-"""What the programs themselves said, what their group committed, and what was seen of them meanwhile; not every program of a
-log has such views."""
+"""Reports of the programs themselves, commits of their group, and observations of them; not every program of a log has such
+views."""
 ANSWERS = {"partition": "int", "offset": "bigint", "id": "bigint", "ordered": "boolean"}
 KEYS = {"id": "bigint", "key": "string"}
 PLACES = {"partition": "int", "offset": "bigint", "place": "string"}
@@ -100,7 +100,7 @@ VIEWS = {
 } | OF_PROGRAMS
 
 _ROWS = "*.parquet"
-_FEW = 50_000  # rows, which this process reads and writes sooner than Spark has planned that
+_FEW = 50_000  # rows; this process reads and writes so few sooner than Spark has planned a job
 _AT_ONCE = 2
 _LAST = "again"  # a second read that ran beside the first would see what the first saw
 
@@ -110,7 +110,7 @@ class EvidenceError(ValueError):
 
 
 def write(folder: Path, evidence: Evidence) -> None:
-    """Write one subject's evidence, in place of what was there.
+    """Write one subject's evidence, replacing what was there.
 
     Raises:
         EvidenceError: a column is missing or of another type; nothing was written.
@@ -138,7 +138,7 @@ def load(spark: SparkSession, folder: Path, subject: str, *, ended: bool = False
         ended: as in `Evidence`; it is not in the folder.
 
     Raises:
-        EvidenceError: it is not there, was not completed, was changed since, or is of another shape.
+        EvidenceError: it is missing, incomplete, changed since, or of another shape.
     """
     place = folder / subject
     bounds, positions, views, files, routing = _read_bounds(place / "bounds.json")
@@ -162,7 +162,7 @@ def load(spark: SparkSession, folder: Path, subject: str, *, ended: bool = False
 
 
 def _are_few(evidence: Evidence) -> bool:
-    """By the ends of the log and of its source: rows are not counted before they are written."""
+    """Estimate from the ends of the log and of its source: rows are not counted before they are written."""
     there, demanded = sum(ends.hw - ends.low for ends in evidence.bounds.values()), sum(evidence.positions.values())
     return arrow.IS_PUBLIC and max(there, demanded) <= _FEW
 
@@ -180,7 +180,7 @@ def _write_many(rows: DataFrame, place: Path) -> None:
 
 
 def _frames(evidence: Evidence) -> Mapping[str, DataFrame]:
-    """Name of the folder -> what goes there."""
+    """Folder name -> frame."""
     optional = {name: getattr(evidence, name) for name in VIEWS}
     found = {"expected": evidence.expected, "observed": evidence.observed} | {
         name: frame for name, frame in optional.items() if frame is not None
@@ -192,7 +192,7 @@ def _frames(evidence: Evidence) -> Mapping[str, DataFrame]:
 
 
 def _files(place: Path, names: Iterable[str]) -> Mapping[str, int]:
-    """Bytes of each file that holds rows."""
+    """File with rows -> bytes."""
     return {f"{name}/{file.name}": file.stat().st_size for name in names for file in sorted((place / name).glob(_ROWS))}
 
 
@@ -203,11 +203,11 @@ def _unchanged(place: Path, names: AbstractSet[str], files: Mapping[str, int] | 
     for file in sorted(found.keys() | files.keys()):
         if found.get(file) != files.get(file):
             sizes = [f"{one[file]} bytes" if file in one else "not there" for one in (found, files)]
-            raise EvidenceError(f"{place / file} is {sizes[0]}, and was {sizes[1]} when it was landed: run the scenario again")
+            raise EvidenceError(f"{place / file} is {sizes[0]}, but was {sizes[1]} when it was written: run the scenario again")
 
 
 def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str], files: Mapping[str, int]) -> None:
-    """In one step, so that a reader never sees half of it."""
+    """Write in one step, so that a reader never sees half of it."""
     bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
     reasons = (evidence.unordered, evidence.unsaid)
     routing = asdict(_Routing(evidence.anywhere, evidence.source_partitions, *reasons, evidence.state))
@@ -220,7 +220,7 @@ def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str], files: M
 
 @dataclass(frozen=True, slots=True)
 class _Routing:
-    """As in the evidence; what an earlier version has landed has each record in its partition."""
+    """The fields of `Evidence`; the defaults are those of evidence that earlier versions wrote."""
 
     anywhere: bool = False
     source_partitions: int = 0
@@ -232,7 +232,7 @@ class _Routing:
 def _read_bounds(
     path: Path,
 ) -> tuple[Mapping[int, Bounds], Mapping[int, int], AbstractSet[str], Mapping[str, int] | None, _Routing]:
-    """Bounds, positions, the views that were landed, the files where they are known, and where records may be."""
+    """Return bounds, positions, landed views, files (if known) and routing."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         bounds = {
@@ -245,7 +245,7 @@ def _read_bounds(
         routing = _Routing(anywhere, int(found.get("source_partitions", 0)), unordered, unsaid, state)
         return bounds, positions, VIEWS.keys() & set(found.get("views", ())), files, routing
     except (FileNotFoundError, NotADirectoryError):
-        raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None
+        raise EvidenceError(f"{path} is missing, so the evidence beside it is incomplete: run the scenario again") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EvidenceError(f"{path} is damaged ({type(error).__name__}: {error}): run the scenario again") from error
 
@@ -259,17 +259,17 @@ def _read(spark: SparkSession, place: Path, columns: Mapping[str, str]) -> DataF
     except (
         PySparkException,
         Py4JJavaError,
-    ) as error:  # the second where PySpark has no exception of its own, as for a torn footer
+    ) as error:  # the second if PySpark has no exception of its own, as for a torn footer
         condition = re.search(r"\[([A-Z_.]+)\]", str(error))
         reason = condition[1] if condition else type(error).__name__
         raise EvidenceError(f"{place} is not a Parquet folder ({reason}): run the scenario again") from error
 
 
 def _read_few(place: Path, columns: Mapping[str, str]) -> pa.Table | None:
-    """The rows, where they are few; None where Spark has to read them, or to say why that cannot be done.
+    """Read the rows if they are few; None if Spark has to read them, or to say why it cannot.
 
     Raises:
-        EvidenceError: they are not those that were written.
+        EvidenceError: their checksums are wrong.
     """
     try:
         if not arrow.IS_PUBLIC or sum(parquet.read_metadata(file).num_rows for file in place.glob(_ROWS)) > _FEW:
@@ -286,9 +286,9 @@ def _read_few(place: Path, columns: Mapping[str, str]) -> pa.Table | None:
 
 
 def _contracted(frame: DataFrame, columns: Mapping[str, str], what: str) -> DataFrame:
-    """The columns of the contract, in its order."""
+    """Select the columns of the contract, in its order."""
     types = dict(frame.dtypes)
     wrong = [f"{name} {kind} (found: {types.get(name, 'none')})" for name, kind in columns.items() if types.get(name) != kind]
     if wrong:
-        raise EvidenceError(f"{what}: needed are {', '.join(wrong)}; select and cast them, see verifiers/evidence.py")
+        raise EvidenceError(f"{what}: wrong or missing columns: {', '.join(wrong)}; select and cast them")
     return frame.select(*columns)

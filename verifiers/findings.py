@@ -1,4 +1,4 @@
-"""What all verifiers share: how a key becomes an id, how rows are counted and shown, and how counts become a verdict."""
+"""Functions that all verifiers share: they decode keys, count and show rows, and turn counts into a verdict."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,21 +16,21 @@ _CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ matches before a last
 
 
 def decoded(observed: DataFrame) -> DataFrame:
-    """Observed rows and, as a last column, ``id`` long.
+    """Add a last column ``id`` long to observed rows.
 
-    It is null when the key is not a canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
+    It is null if the key is not a canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
     """
     return observed.withColumn("id", F.when(F.col("key").rlike(_CANONICAL), F.expr("try_cast(key AS BIGINT)")))
 
 
 def by_partition(numbers: Mapping[int, int]) -> str:
-    """SQL: the number of the row's partition, 0 where it has none."""
+    """SQL: the number for the row's partition, or 0."""
     cases = "".join(f" WHEN {partition} THEN {number}" for partition, number in numbers.items())
     return f"CASE partition{cases} ELSE 0 END" if cases else "0"
 
 
 def at(places: Iterable[tuple[int, int]]) -> Column:
-    """Whether a row is at one of these places, partition and offset; of Parquet, only row groups that may have one are read."""
+    """Whether a row is at one of these places (partition, offset); Parquet readers skip row groups without any."""
     offsets = defaultdict[int, list[int]](list)
     for partition, offset in sorted(places):
         offsets[partition].append(offset)
@@ -39,28 +39,28 @@ def at(places: Iterable[tuple[int, int]]) -> Column:
 
 
 def kinds(judged: DataFrame) -> dict[str, int]:
-    """How many rows there are of each ``kind``; a kind without rows is left out."""
+    """Count the rows of each ``kind``; a kind without rows is left out."""
     return {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
 
 
 def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offset")) -> Sequence[Row]:
-    """The first of the wrong rows, as many as are shown; without a Spark job when there are none."""
+    """Return the first wrong rows, as many as reports show; without a Spark job if there are none."""
     return wrong.orderBy(*by).limit(EXAMPLES).collect() if count else ()
 
 
 def example(anomaly: str, row: Row, detail: Wording, since_ms: int | None = None) -> Example:
-    """An observed record that went wrong."""
+    """Make an example of an observed record that went wrong."""
     return Example(anomaly, row["partition"], row["offset"], row["id"], row["timestamp_ms"], detail, since_ms)
 
 
 def rule(evidence: Evidence, count: int, checked: int, undecided: Wording = "") -> tuple[Verdict, Wording]:
-    """The verdict, and every reason for UNKNOWN (also beside INVALID).
+    """Return the verdict, and every reason for UNKNOWN (also beside INVALID).
 
     Args:
-        evidence: its bounds tell whether all of the log could be read.
+        evidence: its bounds show whether the whole log could be read.
         count: records that went wrong; a single one makes it INVALID, whatever could not be seen.
         checked: records compared; none makes it UNKNOWN.
-        undecided: the verifier's own reason for UNKNOWN, empty when it has none.
+        undecided: the verifier's own reason for UNKNOWN, or "".
     """
     doubts = joined((_vacuous(checked), open_transaction(evidence.bounds), undecided))
     found = Verdict.INVALID if count else Verdict.VALID
@@ -68,12 +68,12 @@ def rule(evidence: Evidence, count: int, checked: int, undecided: Wording = "") 
 
 
 def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
-    """What a verifier says when something that it needs is not in the evidence."""
+    """Return UNKNOWN for evidence that lacks something the verifier needs."""
     return Finding(verifier, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=f"not in the evidence: {what}")
 
 
 def hidden(evidence: Evidence) -> str:
-    """SQL: whether an open transaction hides the end of the row's partition. A row that is not seen there may exist."""
+    """SQL: whether an open transaction hides the end of the row's partition; an unseen row may exist there."""
     behind = _hidden(evidence.bounds)
     if behind and evidence.anywhere:
         return "true"
@@ -81,9 +81,9 @@ def hidden(evidence: Evidence) -> str:
 
 
 def open_transaction(bounds: Mapping[int, Bounds]) -> Wording:
-    """Which partitions were not read to their ends; empty when all were.
+    """Name the partitions that were not read to their ends; empty if all were.
 
-    A read_committed reader ends at the LSO: what is committed above an open transaction is hidden from it (KAFKA-10167).
+    A read_committed reader ends at the LSO: rows committed above an open transaction are hidden from it (KAFKA-10167).
     """
     behind = tuple(
         Detail("{partition} (read to offset {end} of {of})", {"partition": Partition(number), "end": ends.lso, "of": ends.hw})

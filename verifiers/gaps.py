@@ -1,14 +1,14 @@
 """Gaps: a record that must be in the log and is not.
 
     lost       the pipeline's committed position is past the input that demands the record: it will never come
-    pending    it may still come, for the position is not past its input: it was judged too early, or the pipeline is stuck;
-               or it may be there, where an open transaction hides the end of its partition. It is not missed where the pipeline
+    pending    it may still come, since the position is not past its input: it was judged too early, or the pipeline is stuck;
+               or it may be there, if an open transaction hides the end of its partition. It is not missed if the pipeline
                had to end in the middle of its work
     recovered  the writer never learned the outcome, and the record is there: allowed
     absent     the writer never learned the outcome, and the record is not there: allowed
 
-There are no positions in the loader's ledger: what was acknowledged and is not in the source is lost. A pipeline that never
-committed a position in a partition stands at its begin: nothing of that partition is lost yet.
+The loader's ledger has no positions: an acknowledged record that is not in the source is lost. A pipeline that never committed
+a position in a partition stands at its beginning: nothing of that partition is lost yet.
 
 An example of a lost row has the time when a position past its input was first committed, if that was seen: from then on
 nothing reads the input again, so nothing writes the row.
@@ -45,7 +45,7 @@ class Gaps:
         """Judge one log.
 
         Args:
-            proved: required records beyond the evidence that are known to be there (`verifiers.single_scan.islands`).
+            proved: required records outside the evidence that are known to be there (`verifiers.single_scan.islands`).
         """
         judged = _judged(evidence)
         found = kinds(judged)
@@ -64,7 +64,7 @@ class Gaps:
 def _judged(evidence: Evidence) -> DataFrame:
     """Every expected record: id, partition, position, and its kind, ``there`` or one of `KINDS`.
 
-    The number of a row's partition is that of its input's, so positions are found by it.
+    A row has the partition number of its input, which is also that of the position.
     """
     seen = decoded(evidence.observed).where("id IS NOT NULL").select("id").distinct().selectExpr("id", "true AS seen")
     return evidence.expected.join(seen, "id", "left").selectExpr(
@@ -81,11 +81,13 @@ def _judged(evidence: Evidence) -> DataFrame:
 
 
 def _undecided(pending: int) -> str:
-    return f"pending, no committed position is past their input, or they may be hidden: {pending}" if pending else ""
+    if not pending:
+        return ""
+    return f"{pending} records are pending: no committed position is past their input, or an open transaction may hide them"
 
 
 def _passed(evidence: Evidence, missing: Sequence[Row]) -> Mapping[tuple[int, int], int]:
-    """Partition and offset of inputs -> when a position past them was committed first; none where no view tells it."""
+    """Partition and offset of an input -> when a position past it was first committed; empty without a view of commits."""
     view = evidence.commits if evidence.reached is None else evidence.reached
     places = ((row["partition"], row["position"]) for row in missing if row["kind"] == "lost")
     lost = [place for place in places if place[1] not in (None, NO_PLACE)]
@@ -98,7 +100,7 @@ def _passed(evidence: Evidence, missing: Sequence[Row]) -> Mapping[tuple[int, in
 
 
 def _ranges(judged: DataFrame) -> Wording:
-    """``lost: source partition 0 has 32 between offsets 8 and 210; …``, by their inputs; empty where no place is known."""
+    """``lost: source partition 0 has 32 between offsets 8 and 210; …``, by their inputs; empty if no place is known."""
     places = judged.where("kind = 'lost' AND position >= 0").groupBy("partition")
     rows = places.agg(F.count("*").alias("lost"), F.min("position").alias("low"), F.max("position").alias("high")).collect()
     told = tuple(map(_range, sorted(rows)))
@@ -120,7 +122,7 @@ def _example(row: Row, passed_ms: int | None) -> Example:
     place = Detail(f"its input is at {{input}}{then}", {"input": input_})
     without: Mapping[int | None, Wording] = {
         None: "its write was acknowledged",
-        NO_PLACE: "no one record of the source demands it, but all together",
+        NO_PLACE: "the whole source demands it, not a single record",
     }
     detail = without.get(row["position"], place)
     home = NO_PLACE if row["position"] == NO_PLACE else row["partition"]

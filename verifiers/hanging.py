@@ -1,27 +1,27 @@
 """Hanging transactions: open in a partition, and nothing will end them, because their coordinator does not count them.
 
-    hanging   open beyond the transaction timeout, and not part of any transaction that a coordinator has still to end
+    hanging   open beyond the transaction timeout, but not part of any transaction that a coordinator still has to end
 
     ongoing   the coordinator has this partition in a transaction of this producer id: its end, or its timeout, will end it
     young     not ongoing, but not open for longer than the timeout either
 
 A hanging transaction holds the last stable offset for ever: no committed row behind it can be read, and nothing behind it can
 be compacted away. It begins with a write that reaches a partition after its transaction was ended there, or that was never
-added to one; KIP-890 has brokers ask the coordinator before they append such a write.
+added to one; since KIP-890, brokers ask the coordinator before they append such a write.
 
 The rule is that of ``kafka-transactions.sh find-hanging``: the coordinator (DescribeTransactions) does not list the partition.
-It lists those of a transaction that is Ongoing, and in PrepareCommit and PrepareAbort those whose marker is still to come. To
-this rule the producer id is added: a transactional id that has another one by now will not end what was written under the old.
-An epoch is not part of it. A coordinator raises the epoch of a transaction before it aborts it, so a newer one is often that of
-this transaction, and if it is of the next one, its marker will end both.
+It lists the partitions of an Ongoing transaction, and in PrepareCommit and PrepareAbort those whose marker is still to come.
+The producer id is added to this rule: a transactional id with a new producer id will not end rows of the old one. The epoch is
+not part of it. A coordinator raises the epoch of a transaction before it aborts it, so a newer one is often that of this
+transaction, and if it is of the next one, its marker will end both.
 
-The timeout is that of the transactional id. Where no coordinator knows one for the producer id, or not any more, it is the
-longest that the broker allows (``transaction.max.timeout.ms``, 15 minutes by default): a younger one is UNKNOWN. The time
-begins at the timestamp of the producer's last batch, as in find-hanging, which the producer sets by its own clock.
+The timeout is that of the transactional id. If no coordinator knows one for the producer id, or no longer, it is the longest
+that the broker allows (``transaction.max.timeout.ms``, 15 minutes by default): a younger transaction is UNKNOWN. As in
+find-hanging, the time begins at the timestamp of the producer's last batch, which the producer sets by its own clock.
 
 Easily confused with a hanging transaction: one that is open at the end of a run because its producer lives, or died a moment
-ago. It is ongoing, and makes the evidence UNKNOWN, for it hides the end of the log. One that ended between the reading of the
-ends and the question is none of the three.
+ago. It is ongoing, and makes the evidence UNKNOWN, since it hides the end of the log. One that ended after the ends of the log
+were read, and before its coordinator was asked, is none of the three.
 
 Sources: KIP-664, KAFKA-12671, KIP-890; Kafka's ``TransactionsCommand`` (``filterHangingTransactions``).
 """
@@ -41,7 +41,7 @@ _ENDED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """Compares what partitions hold open with what coordinators count; ``checked`` are the partitions that hold anything."""
+    """Compares the open transactions of partitions with those of coordinators; ``checked`` are the partitions with records."""
 
     name: str = "hanging"
     guarantee: str = "every open transaction will be ended"
@@ -69,8 +69,8 @@ def _kind(row: Row) -> str:
 
 
 def _undecided(found: Sequence[Row]) -> Wording:
-    """Why what is open may still end, by the first of each kind."""
-    reasons = {"ongoing": "still ongoing at the coordinator", "young": "not open for longer than the timeout"}
+    """Why open transactions may still end, with the first of each kind."""
+    reasons = {"ongoing": "ongoing at their coordinator", "young": "not open for longer than their timeout"}
     firsts = {kind: [row for row in found if _kind(row) == kind] for kind in reasons}
     return joined(_of_kind(reasons[kind], rows) for kind, rows in firsts.items() if rows)
 
@@ -82,28 +82,28 @@ def _of_kind(reason: str, rows: Sequence[Row]) -> Detail:
         "place": Place(first["first_offset"], Partition(first["partition"])),
         "first": _detail(first),
     }
-    return Detail(f"{{count}} {reason}, the first at {{place}}: {{first}}", facts)
+    return Detail(f"open transactions, {reason}: {{count}}, the first at {{place}}: {{first}}", facts)
 
 
 def _example(row: Row) -> Example:
-    """The place is that of its first record, the time that of its last."""
+    """Place the example at the first record; its time is that of the last."""
     return Example("hanging", row["partition"], row["first_offset"], None, row["last_timestamp_ms"], _detail(row))
 
 
 def _detail(row: Row) -> str:
-    opened = f"open for {_open_ms(row) / 1000:.1f} s of at most {row['timeout_ms'] / 1000:g} s"
-    return f"producer {row['producer_id']} epoch {row['producer_epoch']} {opened}; {_said(row)}"
+    opened = f"open for {_open_ms(row) / 1000:.1f} s, timeout {row['timeout_ms'] / 1000:g} s"
+    return f"producer {row['producer_id']} epoch {row['producer_epoch']}: {opened}; {_said(row)}"
 
 
 def _said(row: Row) -> str:
-    """By the coordinator."""
+    """Describe the transaction as its coordinator knows it."""
     if row["transactional_id"] is None:
         return "no coordinator knows a transactional id of this producer"
     if row["coordinator_state"] is None:
-        return f"its coordinator does not know {row['transactional_id']!r} any more"
+        return f"its coordinator no longer knows {row['transactional_id']!r}"
     without = "" if row["listed"] or row["coordinator_state"] in _ENDED else " without this partition"
     producer = f"producer {row['coordinator_producer_id']} epoch {row['coordinator_epoch']}"
-    return f"its coordinator says {row['coordinator_state']}{without}, {producer}, of {row['transactional_id']!r}"
+    return f"its coordinator has {row['transactional_id']!r} in state {row['coordinator_state']}{without}, {producer}"
 
 
 def _open_ms(row: Row) -> int:

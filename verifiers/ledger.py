@@ -1,4 +1,4 @@
-"""Ledger: what the writer was told of a record is true of the log.
+"""Ledger: the log agrees with the acknowledgement of each record.
 
     not written  acknowledged, and nowhere in the log
     elsewhere    acknowledged at an offset, and the log has it, but not there: another record has that offset, or none
@@ -6,12 +6,12 @@
 
     recovered    the writer never learned the outcome, and the record is there: allowed
     absent       the writer never learned the outcome, and the record is not there: allowed
-    unplaced     acknowledged without an offset (the broker had it already), and there: allowed, and not compared by its place
+    unplaced     acknowledged without an offset (the broker had it already), and there: allowed, its place is not compared
 
-An acknowledgement is a promise that holds at once, so nothing is pending here. One copy of a record must be where the
-acknowledgement says; others are for `verifiers.duplicates`.
+An acknowledgement is a promise that holds at once, so nothing is pending here. One copy of a record must be at the
+acknowledged offset; `verifiers.duplicates` judges the others.
 
-Easily confused with a record not written: one that was never acknowledged. What is unknown stays unknown (Jepsen's ``info``).
+Easily confused with a record not written: one that was never acknowledged. Its outcome stays unknown (Jepsen's ``info``).
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ _NOT_COMPARED = ("recovered", "absent")
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Looks for each record where it was acknowledged; ``checked`` are those whose outcome is known."""
+    """Looks for each record at its acknowledged place; ``checked`` are the records with a known outcome."""
 
     name: str = "ledger"
-    guarantee: str = "what was acknowledged is in the log, where it was acknowledged"
+    guarantee: str = "an acknowledged record is in the log, at its acknowledged offset"
     subjects: frozenset[str] = frozenset({"source"})
     views: frozenset[str] = frozenset({"ledger"})
     anomalies: tuple[str, ...] = _WRONG
@@ -55,7 +55,7 @@ class Ledger:
 def _judged(evidence: Evidence, ledger: DataFrame) -> DataFrame:
     """Every line of the ledger: id, outcome, partition, offset (as acknowledged), place (in the log, null if absent), kind.
 
-    Of several copies the one at the acknowledged place is taken, else the first.
+    If there are several copies, the place is the acknowledged one, else that of the first.
     """
     records = decoded(evidence.observed).where("id IS NOT NULL").alias("record")
     lines = ledger.alias("line")
@@ -73,13 +73,13 @@ def _judged(evidence: Evidence, ledger: DataFrame) -> DataFrame:
 
 
 def _wrong(judged: DataFrame, evidence: Evidence) -> DataFrame:
-    """The wrong ones; column added: holds (the key at the acknowledged place, null if none)."""
+    """Wrong lines; column added: holds (the key at the acknowledged place, null if none)."""
     keys = evidence.observed.selectExpr("partition", "offset", "struct(key) AS holds")
     return judged.where(F.col("kind").isin(*_WRONG)).join(keys, ["partition", "offset"], "left")
 
 
 def _example(row: Row) -> Example:
-    """Its place is where it is; if it is nowhere, the partition that acknowledged it."""
+    """Place the example where the record is; if it is nowhere, in the partition that acknowledged it."""
     if row["place"] is None:
         return Example(row["kind"], _partition(row), None, row["id"], None, _acknowledged(row))
     place = row["place"]
@@ -99,6 +99,6 @@ def _acknowledged(row: Row) -> Detail:
 
 
 def _undecided(found: dict[str, int]) -> str:
-    """Acknowledgements without an offset do not say where a record must be; the verdict is UNKNOWN if there are no others."""
+    """Reason for UNKNOWN: no acknowledgement has an offset, so none shows where a record must be."""
     with_offset = found.get("placed", 0) + found.get("elsewhere", 0)
-    return "no acknowledgement says an offset" if found.get("unplaced") and not with_offset else ""
+    return "no acknowledgement has an offset" if found.get("unplaced") and not with_offset else ""

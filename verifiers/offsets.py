@@ -1,18 +1,18 @@
-"""Offsets: output and the pipeline's committed position say the same of every input record.
+"""Offsets: output and the pipeline's committed position agree on every input record.
 
-    behind   the position is past the input, and what the input demands is not there: a restart will not write it
-    ahead    the position is not past the input, and what it demands is there: a restart will write it again
+    behind   the position is past the input, and the row that it demands is missing: a restart will not write it
+    ahead    the position is not past the input, and the row that it demands is there: a restart will write it again
 
-Where position and output are committed in one transaction neither can be, at any moment. A pipeline that stores its position
-apart (a checkpoint) is ahead between its write and its commit: ask this of it only when it has come to rest.
+If position and output are committed in one transaction, neither can happen, at any moment. A pipeline that stores its position
+apart (a checkpoint) is ahead between its write and its commit: judge it only when it has come to rest.
 
-A row that no one record demands (`verifiers.base.NO_PLACE`) is demanded by all of the source, and only asked of where the
+A row that no single record demands (`verifiers.base.NO_PLACE`) is demanded by the whole source; it is judged only if the
 positions are past all of it.
 
-A position is the next offset that will be read. A partition without one stands at its begin, as in `verifiers.gaps`; without
-any position at all nothing can be said. What is behind is also lost (`verifiers.gaps`): there it is missing, here it is one
-half of a commit. Where an open transaction hides the end of a partition it may be there. Nothing else sees what is ahead:
-such a log is right, until the pipeline starts again.
+A position is the next offset that will be read. A partition without one stands at its beginning, as in `verifiers.gaps`;
+without any position at all the verdict is UNKNOWN. A row that is behind is also lost (`verifiers.gaps`): there it is missing,
+here it is one half of a commit. If an open transaction hides the end of a partition, the row may be there. No other verifier
+sees a row that is ahead: such a log is right, until the pipeline starts again.
 
 Easily confused with being ahead: an id that is in the source twice. Its first record demands the row.
 """
@@ -32,7 +32,7 @@ _KINDS = ("behind", "ahead")
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Compares each demanded row with the position of its input; ``checked`` are the rows with an input."""
+    """Compares each expected row with the position of its input; ``checked`` are the rows with an input."""
 
     name: str = "offsets"
     guarantee: str = "output and progress are committed together"
@@ -44,7 +44,8 @@ class Offsets:
         """Judge one log.
 
         Args:
-            proved: rows beyond the evidence that are known to be there, of inputs that the positions are past (`chaos.audit`).
+            proved: rows outside the evidence that are known to be there, and whose inputs the positions have passed
+                (`chaos.audit`).
         """
         if not evidence.positions:
             return absent(self.name, evidence, "a committed position of the pipeline")
@@ -75,9 +76,9 @@ def _example(row: Row, evidence: Evidence) -> Example:
     position = evidence.positions.get(row["partition"], 0)
     home = row["partition"]
     facts: Mapping[str, Facts] = {"input": Place(row["position"], Partition(home, "source")), "position": position}
-    detail: Wording = Detail("its input is at {input}, the position is {position}", facts)
+    detail: Wording = Detail("its input is at {input}, the committed position is {position}", facts)
     if row["position"] == NO_PLACE:
-        home, detail = NO_PLACE, "the source as a whole demands it, and the positions are at its end"
+        home, detail = NO_PLACE, "the whole source demands it, and the committed positions are at its end"
     if row["place"] is None:
         return Example(row["kind"], home, None, row["id"], None, detail)
     place = row["place"]

@@ -1,23 +1,23 @@
-"""Ordering: a record that is out of place among those of its source partition.
+"""Ordering: a record is out of place among those of its source partition.
 
 Id ``i`` is number ``i div P`` of source partition ``i mod P``, where P is the number of partitions of the source. Within one
-partition of the log, the numbers of one source partition must not fall. Where they do, the records are blamed that have to
-move, and as few as possible: of the records in *conflict* (below an earlier one, or above a later one) the longest sequence
-with rising numbers is in order, and an inversion is a record that is on the wrong side of one of these::
+partition of the log, the numbers of one source partition must not fall. If they do, as few records as possible are blamed,
+those that have to move: among the records in *conflict* (below an earlier one, or above a later one) the longest sequence
+with rising numbers is in order, and an inversion is a record on the wrong side of one of these::
 
     0 1 2 9 3 4 5 6 7 8 9      one inversion: the first 9 is too early. Six records are below it, but none of them is wrong
     0 1 2 4 5 6 7 8 9 3        one inversion: 3 is too late
     5 6 7 5 6 7                two inversions, and three duplicates: a batch that is written again. The second 5 and 6 are too
                                late; the second 7 is not below the first
-    3 4 5 0 1 2 6              three inversions: two batches in each other's place. Of two sequences as long as each other, the
-                               one further to the front is in order
+    3 4 5 0 1 2 6              three inversions: two batches in each other's place. If two sequences are equally long, the one
+                               nearer the front is in order
 
-Easily confused with it: a record repeated at once (5, 5), which is a duplicate and not an inversion; the order of two source
-partitions among each other, which Kafka never promised; and a record that nothing demands. It has no place, so it is not in
-order or out of it: it is a phantom, for `verifiers.values`, and not counted here.
+Easily confused with it: a record repeated at once (5, 5), which is a duplicate and not an inversion; the order between two
+source partitions, which Kafka never promised; and a record that nothing demands. It has no place, so it is neither in order nor
+out of order: `verifiers.values` counts it as a phantom.
 
-The displacement of an inversion is how far its number is from that of the record which shows it. Each key is one record here,
-so the order of one key's records is that of its copies, which is for `verifiers.duplicates`.
+The displacement of an inversion is the distance from its number to that of the record which shows it. Each key is one record
+here, so `verifiers.duplicates` judges the records of one key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _ROW = ("partition", "source", "number", "offset")
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Finds the records that are out of place; ``checked`` are the records that are demanded."""
+    """Finds the records that are out of place; ``checked`` are the expected records in the log."""
 
     name: str = "ordering"
     guarantee: str = "the records of a partition keep their order"
@@ -51,10 +51,10 @@ class Ordering:
         return self.found(evidence, records.count(), _among(records, evidence.lines), (evidence,))
 
     def found(self, evidence: Evidence, checked: int, wrong: Disorder, sides: Sequence[Evidence]) -> Finding:
-        """The finding about what is out of place, however that was found (`verifiers.single_scan.islands`).
+        """Make the finding from a disorder, also one that `verifiers.single_scan.islands` has found.
 
         Args:
-            sides: where to look the examples up, one after the other.
+            sides: evidence in which to look up the examples, one after the other.
         """
         totals = wrong.totals()
         count = sum(one.count for one in totals)
@@ -69,29 +69,29 @@ class Ordering:
 
 
 def not_asked(evidence: Evidence) -> Finding:
-    """What is said of the order of rows where the expected ones have no known order: nothing, and why."""
+    """Make the finding for expected rows without a known order: not asked, and why."""
     counts = dict.fromkeys(Ordering().anomalies, 0)
-    more = ", nor in which partitions they are" if evidence.anywhere else ""
-    note = f"it is not asked in which order rows are{more}: {evidence.unordered}"
+    what = "order and partitions" if evidence.anywhere else "order"
+    note = f"{what} of the rows not judged: {evidence.unordered}"
     return Finding(Ordering().name, evidence.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
 def with_place(records: DataFrame, evidence: Evidence) -> DataFrame:
-    """Of records with a column ``id`` those that are demanded."""
+    """Select the expected records; they need a column ``id``."""
     return records.join(evidence.expected.select("id"), "id", "left_semi")
 
 
 def displaced(one: Misplaced, lines: int) -> Detail:
-    """How far a record is out of place, and what shows it."""
+    """Describe how far a record is out of place, and which record shows it."""
     facts: Mapping[str, Facts] = {"far": abs(one.rival - one.number), "other": Record((one.rival * lines + one.line,))}
     late = one.rival > one.number
     return Detail(f"{{far}} too {'late: {other} precedes' if late else 'early: {other} follows'} it in this partition", facts)
 
 
 def _among(records: DataFrame, lines: int) -> Disorder:
-    """Only records in conflict leave Spark.
+    """Find the disorder; only records in conflict leave Spark.
 
-    What follows is told by the descending order: a frame up to UNBOUNDED FOLLOWING is made anew for each row, in n² steps.
+    A descending window looks behind each row: Spark computes a frame up to UNBOUNDED FOLLOWING anew for each, in n² steps.
     """
     beside, before = "PARTITION BY partition, source ORDER BY offset", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     numbered = records.selectExpr("partition", "offset", f"id % {lines} AS source", f"id DIV {lines} AS number")
@@ -125,7 +125,7 @@ def _looked_up(sides: Sequence[Evidence], misplaced: Sequence[Misplaced], lines:
 
 
 def _by_partition(totals: Sequence[Total]) -> Wording:
-    """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty when there are none."""
+    """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty if there are none."""
     told = tuple(
         Detail(
             "{partition} has {count}, {furthest}",

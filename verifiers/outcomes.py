@@ -1,27 +1,27 @@
-"""Outcomes: what a writer was told of its transactions is true of the log.
+"""Outcomes: the log agrees with the outcomes of transactions that their writers saw.
 
-    not readable      a transaction that was told committed, and nothing of it can be read
-    in part           a transaction of which some rows can be read and others cannot, whatever was told of it
-    aborted readable  a transaction that was told aborted, and all of it can be read
+    not readable      the writer saw a transaction commit, but no row of it can be read
+    in part           some rows of a transaction can be read and others cannot, whatever its writer saw
+    aborted readable  the writer saw a transaction abort, but all its rows can be read
 
-Rows are told apart by their keys only, and keys recur: in a batch that was aborted and is written again by a later transaction,
-and wherever a program has few keys. So nothing is asked of a single row. Of a key let r be its readable copies, and c, u and a
-how often it was written by transactions that were told committed, of unknown outcome, and told aborted. Right is
-c <= r <= c + u.
+Only keys distinguish rows, and keys recur: in a batch that was aborted and is written again by a later transaction, and in any
+program that has few keys. So no single row is judged. For a key, let r be its readable copies, and c, u and a the number of
+times that it was written by transactions with the outcomes committed, unknown and aborted. The log is right if c <= r <= c + u.
 
-* Where r < c, copies are missing that were told committed. Where r > c + u and a > 0, copies are there that were told aborted.
-  Both are certain, but not of which transactions they are where several have the key. Counted are few transactions that explain
-  all of it: the next one is always one of which everything is missing, or there, else the one that explains most. Where no two
-  of them share a key these are the transactions themselves.
-* Of a transaction of unknown outcome, a row is certainly absent where r <= c, and certainly there where r >= c + u; in between,
-  another unknown transaction may have written what is there. It is in part if it has rows of both kinds.
+* If r < c, committed copies are missing. If r > c + u and a > 0, aborted copies are there. Both are certain; but if several
+  transactions have the key, it is not certain whose copies they are. The verifier counts few transactions that explain all of
+  it: the next one is always one of which everything is missing, or there, else the one that explains most. If no two of them
+  share a key, these are the transactions themselves.
+* A row of a transaction of unknown outcome is certainly absent if r <= c, and certainly there if r >= c + u; in between,
+  another unknown transaction may have written the copies. The transaction is in part if it has rows of both kinds.
 
-Undecided, and UNKNOWN where nothing else is certain: missing rows while an open transaction hides the end of a partition, for
-they may be there; and surplus rows while a transaction of unknown outcome never said its keys, for they may be its rows.
+Undecided, and UNKNOWN unless something else is certain: missing rows while an open transaction hides the end of a partition,
+since they may be there; and surplus rows while the keys of a transaction of unknown outcome are not known, since they may be
+its rows.
 
 Easily confused with it: a copy too many of a key that no aborted transaction wrote (`verifiers.duplicates`), and a transaction
 that lacks a row which its writer never put into it (`verifiers.gaps`). A torn transaction (`verifiers.atomicity`) is in part
-here, also if its producer kept its epoch, so that the log alone cannot tell.
+here, even if its producer kept its epoch, so that the log alone does not show it.
 """
 
 from collections import Counter
@@ -37,17 +37,17 @@ from verifiers.findings import EXAMPLES, absent, open_transaction, rule
 
 _KINDS = ("not readable", "in part", "aborted readable")
 _WHOLE = {"committed": "not readable", "aborted": "aborted readable"}
-_TOLD = {"committed": "was told committed", "aborted": "was told aborted", "unknown": "is of unknown outcome"}
+_TOLD = {"committed": "its writer saw it commit", "aborted": "its writer saw it abort", "unknown": "outcome unknown"}
 _NAMED = 3  # keys of one kind, in an example
-_OF_RUN = -1  # in place of a partition, where nothing is in the log
+_OF_RUN = -1  # in place of a partition, if nothing is in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Counts transactions; ``checked`` are those that were told committed or aborted, and whose keys are known."""
+    """Counts transactions; ``checked`` are those with a known outcome and known keys."""
 
     name: str = "outcomes"
-    guarantee: str = "what a writer was told of its transactions is true of the log"
+    guarantee: str = "a transaction ended in the log as its writer saw it end"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"told"})
     anomalies: tuple[str, ...] = _KINDS
@@ -55,7 +55,7 @@ class Outcomes:
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
         if evidence.told is None:
-            return absent(self.name, evidence, "what the writer was told of its transactions")
+            return absent(self.name, evidence, "the outcomes that the writer saw")
         checked, silent = _asked(evidence.told)
         suspects = _suspects(_judged(evidence.told, evidence.observed))
         found, undecided = _found(suspects, hides=bool(open_transaction(evidence.bounds)), silent=silent)
@@ -67,21 +67,22 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """A transaction: what is wrong with it, that in words, and the first of its keys that can be read, and cannot."""
+    """A wrong transaction: its anomaly, a description, and the first of its readable and of its missing keys."""
 
     kind: str
     transaction: str
+    told: str
     words: str
     there: Sequence[str]
     missing: Sequence[str]
 
 
 def _found(suspects: Mapping[str, Sequence[Row]], *, hides: bool, silent: int) -> tuple[list[_Wrong], str]:
-    """What is certain; and why the rest is not, in words.
+    """Return what is certain, and the reason why the rest is not.
 
     Args:
-        hides: whether an open transaction hides rows: what is missing may be there.
-        silent: transactions of unknown outcome without keys: what is there may be theirs.
+        hides: whether an open transaction hides rows: missing ones may be there.
+        silent: transactions of unknown outcome without keys: surplus rows may be theirs.
     """
     found: list[_Wrong] = []
     if not hides:
@@ -105,15 +106,15 @@ def _found(suspects: Mapping[str, Sequence[Row]], *, hides: bool, silent: int) -
             for row in suspects["unknown"]
         ]
     doubtful = silent and (suspects["aborted"] or suspects["unknown"])
-    reason = f"{silent} transactions of unknown outcome did not say their keys, so rows that no other explains may be theirs"
+    reason = f"the keys of {silent} transactions of unknown outcome are not known, so unexplained rows may be theirs"
     return found, reason if doubtful else ""
 
 
 def _wrong(row: Row, there: Sequence[str], missing: Sequence[str], words: str) -> _Wrong:
-    """Of a transaction that was told its end, the keys on its wrong side are all that are wrong."""
+    """Classify a suspect; if its outcome is known, only the keys on its wrong side are wrong."""
     whole = {"committed": missing, "aborted": there}.get(row["told"], ())
     kind = _WHOLE[row["told"]] if len(whole) == row["size"] else "in part"
-    return _Wrong(kind, row["transaction"], f"{_TOLD[row['told']]}: {words}", _named(there), _named(missing))
+    return _Wrong(kind, row["transaction"], row["told"], words, _named(there), _named(missing))
 
 
 def _named(keys: Sequence[str]) -> list[str]:
@@ -121,9 +122,9 @@ def _named(keys: Sequence[str]) -> list[str]:
 
 
 def _fewest(suspects: Sequence[Row], side: str) -> Iterator[tuple[Row, list[str]]]:
-    """Few transactions that explain what is wrong, as the module's text says; each with the keys that it explains.
+    """Choose few transactions that explain all wrong keys (see the module); each comes with the keys that it explains.
 
-    What a transaction explains only becomes less, so of a heap only its top must be counted again.
+    A transaction only ever explains less than before, so it is enough to count the top of a heap again.
     """
     left = {key: off for row in suspects for key, off in zip(row[side], row["off"], strict=True)}
     keys = [Counter(row[side]) for row in suspects]
@@ -156,7 +157,7 @@ def _fewest(suspects: Sequence[Row], side: str) -> Iterator[tuple[Row, list[str]
 
 
 def _balance(told: DataFrame, observed: DataFrame) -> DataFrame:
-    """Of every key: id, and r, c and u as in the module's text."""
+    """One row for every key: id, and r, c and u as in the module's docstring."""
     written = told.where("id IS NOT NULL").selectExpr(
         "id", "0 AS r", "int(told = 'committed') AS c", "int(told = 'unknown') AS u"
     )
@@ -165,10 +166,10 @@ def _balance(told: DataFrame, observed: DataFrame) -> DataFrame:
 
 
 def _judged(told: DataFrame, observed: DataFrame) -> DataFrame:
-    """Of every transaction: transaction, told, size (its keys), and those that are there, or missing: structs of id and off.
+    """One row for every transaction: transaction, told, size (its keys), there and missing (arrays of structs: id, off).
 
-    Of what was told committed, ``missing`` are the keys that have too few copies, and ``off`` is how many; of what was told
-    aborted, ``there`` are the keys that have too many. Of an unknown outcome they are what is certain.
+    If it committed, ``missing`` are the keys with too few copies, and ``off`` is how many; if it aborted, ``there`` are the
+    keys with too many. If its outcome is unknown, both are the keys that are certain.
     """
     there = "CASE told WHEN 'committed' THEN r >= c WHEN 'aborted' THEN r > c + u ELSE r >= c + u END"
     missing = "CASE told WHEN 'committed' THEN r < c WHEN 'aborted' THEN r <= c + u ELSE r <= c END"
@@ -185,7 +186,7 @@ def _judged(told: DataFrame, observed: DataFrame) -> DataFrame:
 
 
 def _asked(told: DataFrame) -> tuple[int, int]:
-    """How many transactions with known keys were told committed or aborted; and how many of unknown outcome have none."""
+    """Count the transactions with known outcome and keys, and those with neither."""
     sizes = told.groupBy("transaction", "told").agg(F.expr("count(id) AS size"))
     counts = ("count_if(told <> 'unknown' AND size > 0)", "count_if(told = 'unknown' AND size = 0)")
     checked, silent = sizes.selectExpr(*counts).collect()[0]
@@ -193,9 +194,9 @@ def _asked(told: DataFrame) -> tuple[int, int]:
 
 
 def _suspects(judged: DataFrame) -> Mapping[str, list[Row]]:
-    """Those that may be wrong, by what was told: read and unread (how many keys), there, missing, off.
+    """Transactions that may be wrong, by outcome: read and unread (how many keys), there, missing, off.
 
-    Keys that are as they must be are shown at most, so only the first of them are fetched; ``off`` is of the others.
+    Right keys are only shown, so only the first of them are fetched; ``off`` belongs to the wrong ones.
     """
     wrong = """CASE told WHEN 'committed' THEN size(missing) > 0 WHEN 'aborted' THEN size(there) > 0
                          ELSE size(there) > 0 AND size(missing) > 0 END"""
@@ -217,7 +218,7 @@ def _suspects(judged: DataFrame) -> Mapping[str, list[Row]]:
 
 
 def _examples(found: Sequence[_Wrong], evidence: Evidence) -> tuple[Example, ...]:
-    """The first ones, with the places of what can be read of them."""
+    """Make the first examples, with the places of their readable keys."""
     shown = found[:EXAMPLES]
     keys = sorted({key for one in shown for key in one.there})
     there = evidence.observed.where(F.col("key").isin(keys)).groupBy("key")
@@ -229,12 +230,12 @@ def _examples(found: Sequence[_Wrong], evidence: Evidence) -> tuple[Example, ...
 
 
 def _example(one: _Wrong, places: Mapping[str, Row]) -> Example:
-    """Its place is that of the first key that can be read, in its last copy."""
+    """Place the example at the last copy of the first readable key."""
     there = ", ".join(f"{key!r} (partition {places[key].partition} offset {places[key].offset})" for key in one.there)
     named = "; ".join(
-        f"{words} {keys}" for words, keys in (("there:", there), ("missing:", ", ".join(map(repr, one.missing)))) if keys
+        f"{words} {keys}" for words, keys in (("readable:", there), ("missing:", ", ".join(map(repr, one.missing)))) if keys
     )
-    detail = f"transaction {one.transaction!r} {one.words}; {named}"
+    detail = f"transaction {one.transaction!r} ({_TOLD[one.told]}): {one.words}; {named}"
     if not one.there:
         return Example(one.kind, _OF_RUN, None, None, None, detail)
     place = places[one.there[0]]

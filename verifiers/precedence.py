@@ -1,25 +1,25 @@
-"""Precedence: the rows of a record are there before a position past the record is committed.
+"""Precedence: the rows of a record are written before a position past the record is committed.
 
-    committed before written   the group's position was past the record, and whoever looked at the sink after that did not find
-                               its row yet. The row came later: nothing is lost, but a crash in between would have lost it
+    committed before written   the group's position was past the record, and a later look at the sink did not find its row yet.
+                               The row came afterwards: nothing is lost, but a crash in between would have lost it
 
-What is compared: when the first position past a record took effect (`Evidence.reached`), and the looks at the ends
-of the sink (`Evidence.looks`), each with the time before it was asked. A look that was asked after the commit, and found the
-log to end before the row, proves that the row was not there. Of a row in a transaction its marker must be there, too. Both
-times are of brokers and of the observer, and none is the program's own: a producer may give its rows any time. So the clocks of
-brokers and observer must be one, as in a run on one machine. Of a cluster elsewhere, and in an audit, this is not asked.
+It compares the time when the first position past a record took effect (`Evidence.reached`) with the looks at the ends of the
+sink (`Evidence.looks`), each with the time before its request. A look that was requested after the commit, and found the log to
+end before the row, proves that the row was not there. A row in a transaction also needs its marker. The times are those of
+brokers and of the observer, never of the program: a producer may give its rows any time. So brokers and observer must share a
+clock, as in a run on one machine. A cluster elsewhere, and an audit, are not judged.
 
-The window of a record goes from the commit to the row. Of its length two bounds are known: it was at least as long as to the
-last look that did not find the row, and at most to the first that did. A program that stores positions in the transaction of
-their rows is right, whatever the times are.
+The window of a record goes from the commit to the row. Two bounds of its length are known: it lasted at least to the last look
+that did not find the row, and at most to the first that did. A program that stores positions in the transaction of their rows
+is right, whatever the times are.
 
 Easily confused with it: a lost record (`verifiers.gaps`), whose row never came, so that its window never closed; a program that
-promises at most once, commits first on purpose (`delivery: at_most_once`), and is not asked; and a system that goes on from
-positions of its own, a checkpoint for example, and commits to the group for show.
+promises at most once and commits first on purpose (`delivery: at_most_once`), which is not judged; and a system that goes on
+from positions of its own, a checkpoint for example, and commits to the group for show.
 
-What it cannot see: a window that is shorter than the time from one look to the next, some hundredths of a second. A record is
-compared with the looks that there were, so one without an alarm was there when somebody looked, and not always before that.
-Positions that compaction removed, and the order of records of which no single one demands a row (a total).
+What it cannot see: a window that is shorter than the time from one look to the next, some hundredths of a second. A record
+without an alarm was there when somebody looked, and not always before that. Positions that compaction removed, and the order of
+records of which no single one demands a row (a total).
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _VIEWS = {
     "batches": "its record batches",
 }
 _NEVER = np.int64(2**62)
-_OUTSIDE = -1  # the producer of what is in no transaction
+_OUTSIDE = -1  # instead of a producer, outside of transactions
 _ROWS = ("id", "source", "position", "partition", "offset", "timestamp_ms")
 
 
@@ -54,7 +54,7 @@ class Precedence:
     """Compares the first commit past each record with looks at its row; ``checked`` are the records with both."""
 
     name: str = "precedence"
-    guarantee: str = "the rows of a record are there before its position is committed"
+    guarantee: str = "the rows of a record are written before its position is committed"
     subjects: frozenset[str] = frozenset({"sink"})
     views: frozenset[str] = frozenset(_VIEWS)
     anomalies: tuple[str, ...] = (EARLY,)
@@ -67,7 +67,7 @@ class Precedence:
                 return absent(self.name, evidence, what)
         demanded = evidence.expected.where("position >= 0").selectExpr("id", "partition AS source", "position")
         if evidence.state or (not demanded.take(1) and evidence.expected.take(1)):
-            note = "no single record demands a row, so it cannot be said which row has to be there first"
+            note = "no single record demands a row, so no row must precede a position"
             return Finding(self.name, evidence.subject, Verdict.VALID, 0, 0, {EARLY: 0}, note=note, asked=False)
         rows = decoded(evidence.observed).select("id", "partition", "offset", "timestamp_ms").join(demanded, "id")
         tables = {view: arrow.table(frame) for view, frame in found.items()}
@@ -78,11 +78,11 @@ class Precedence:
     def found(
         self, evidence: Evidence, rows: Columns, looks: Columns, reached: Columns, batches: Columns, commits: Flags
     ) -> Finding:
-        """The finding, from columns.
+        """Make the finding from columns.
 
         Args:
             rows: those of `_ROWS`; ``source`` and ``position`` are of the record that demands the row.
-            commits: which of the batches are markers that commit.
+            commits: whether each batch is a COMMIT marker.
         """
         windows = compare(rows, looks, reached, batches, commits)
         count, checked = int(windows.early.sum()), int(windows.asked.sum())
@@ -93,12 +93,12 @@ class Precedence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """A row for each record that has one: the row that was there first; columns of one length.
+    """The first row of each record that has one; columns of one length.
 
     Attributes:
-        committed_ms: when the first position past it was committed; `_NEVER` where none was.
-        missing_ms: when it was last asked for and not there; -1 where it never was.
-        seen_ms: when it was first there; `_NEVER` where nobody looked after that.
+        committed_ms: when the first position past it was committed; `_NEVER` if none was.
+        missing_ms: when the last look that missed it was requested; -1 if none did.
+        seen_ms: when a look first found it; `_NEVER` if none did.
         asked: whether a position is past it.
         early: whether it is wrong.
     """
@@ -111,14 +111,14 @@ class Windows:
     early: Flags
 
     def told(self) -> str:
-        """How long the windows were."""
+        """Describe how long the windows were."""
         least = (self.missing_ms - self.committed_ms)[self.early]
         seen = self.early & (self.seen_ms < _NEVER)
         most = (self.seen_ms - self.committed_ms)[seen].max(initial=0)
-        return f"positions were there before their rows for at least {least.min()} to {least.max()} ms, and {most} ms at most"
+        return f"positions were committed at least {least.min()} to {least.max()} ms, and at most {most} ms, before their rows"
 
     def examples(self) -> tuple[Example, ...]:
-        """The first by place."""
+        """Return the first examples, by place."""
         wrong = np.flatnonzero(self.early)
         wrong = wrong[np.lexsort((self.rows["offset"][wrong], self.rows["partition"][wrong]))][:EXAMPLES]
         return tuple(self._example(int(one)) for one in wrong)
@@ -126,19 +126,19 @@ class Windows:
     def _example(self, at: int) -> Example:
         row = {name: int(column[at]) for name, column in self.rows.items()}
         committed, missing, seen = (int(column[at]) for column in (self.committed_ms, self.missing_ms, self.seen_ms))
-        most = f", and at most {seen - committed} ms" if seen < _NEVER else ""
-        early = f"was committed at least {missing - committed} ms{most} before it was there"
+        most = f", and at most {seen - committed} ms," if seen < _NEVER else ""
+        early = f"was committed at least {missing - committed} ms{most} before the row was there"
         input_ = Place(row["position"], Partition(row["source"], "source"))
         detail = Detail(f"the position past its input ({{input}}) {early}", {"input": input_})
         return Example(EARLY, row["partition"], row["offset"], row["id"], committed, detail)
 
 
 def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, commits: Flags) -> Windows:
-    """What is known of each record that has a row; arguments are those of `Precedence.found`."""
+    """Compute the windows; the arguments are those of `Precedence.found`."""
     committed, committer = _first_past(rows, reached)
     writer, readable = _readable(rows, batches, commits)
     missing, seen = _looked(rows["partition"], readable, looks)
-    order = np.lexsort((seen, missing, rows["id"]))  # of the rows of a record, the one that was there first
+    order = np.lexsort((seen, missing, rows["id"]))  # the first row of each record comes first
     kept = order[np.concatenate(([True], np.diff(rows["id"][order]) != 0))] if len(order) else order
     committed, committer, writer, missing, seen = (one[kept] for one in (committed, committer, writer, missing, seen))
     asked = committed < _NEVER
@@ -149,7 +149,7 @@ def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, c
 
 
 def _first_past(rows: Columns, reached: Columns) -> tuple[Longs, Longs]:
-    """When the first position past each row's record was committed, and by which producer's transaction."""
+    """Find when the first position past each row's record was committed, and by which producer's transaction."""
     times, producers = np.full(len(rows["id"]), _NEVER), np.full(len(rows["id"]), np.int64(_OUTSIDE))
     for source in np.unique(reached["partition"]):
         mine, there = rows["source"] == source, np.flatnonzero(reached["partition"] == source)
@@ -167,7 +167,7 @@ def _first_past(rows: Columns, reached: Columns) -> tuple[Longs, Longs]:
 
 
 def _readable(rows: Columns, batches: Columns, commits: Flags) -> tuple[Longs, Longs]:
-    """The producer in whose transaction each row is, and where the log must end at least for the row to be readable."""
+    """Find the producer in whose transaction each row is, and the least end of the log at which the row is readable."""
     writer, needed = np.full(len(rows["id"]), np.int64(_OUTSIDE)), rows["offset"] + 1
     for home in np.unique(rows["partition"]):
         mine = np.flatnonzero(rows["partition"] == home)
@@ -190,7 +190,7 @@ def _readable(rows: Columns, batches: Columns, commits: Flags) -> tuple[Longs, L
 
 
 def _looked(homes: Longs, needed: Longs, looks: Columns) -> tuple[Longs, Longs]:
-    """When each row was last not there, and when it was first there. A log that was cut off does not make rows vanish."""
+    """Find when each row was last missing and first there. A log that was cut off does not make rows vanish."""
     missing, seen = np.full(len(homes), np.int64(-1)), np.full(len(homes), _NEVER)
     for home in np.unique(looks["partition"]):
         there = np.flatnonzero(looks["partition"] == home)
@@ -205,7 +205,7 @@ def _looked(homes: Longs, needed: Longs, looks: Columns) -> tuple[Longs, Longs]:
 
 
 def _longs(table: pa.Table) -> Columns:
-    """Columns as longs; of texts, whether there is one."""
+    """Convert columns to longs; a text becomes 1, null 0."""
     return {name: _column(table.column(name)) for name in table.column_names}
 
 

@@ -1,12 +1,12 @@
-"""Stability: what was once read is read again. A log only grows, so two reads of the same offsets are equal.
+"""Stability: two reads of the same offsets return the same records, since a log only grows.
 
     truncated  the second read ends before it: the end of the log was cut off (a leader that did not have it took over)
     vanished   it is not in the second read, but later ones are
     changed    the second read has another record there: the offset was given twice
     appeared   it is in the second read only: the first read left it out
 
-Both reads are read_committed, between the same fixed ends, and the second began when the first was complete. What happened
-before the first read cannot be seen here: records that were acknowledged and are gone by then are for `verifiers.ledger`.
+Both reads are read_committed, between the same fixed ends, and the second began when the first was complete. Earlier events
+cannot be seen here: `verifiers.ledger` finds records that were acknowledged and are gone before the first read.
 
 Easily confused with a truncation: retention, which removes a log's begin. Its records are called vanished; a log must not
 expire while it is judged.
@@ -27,7 +27,7 @@ class Stability:
     """Compares two reads, offset by offset; ``checked`` are the records of either."""
 
     name: str = "stability"
-    guarantee: str = "what was once read is read again"
+    guarantee: str = "two reads of the log return the same records"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"again"})
     anomalies: tuple[str, ...] = _KINDS
@@ -46,7 +46,7 @@ class Stability:
 
 
 def _judged(once: DataFrame, again: DataFrame) -> DataFrame:
-    """Every record of either read, as in the first if it is there; columns added: before, after, kind."""
+    """Every record of either read, in the content of the first if it is there; columns added: before, after, kind."""
     content = "struct(timestamp_ms, key, value)"
     ends = again.groupBy("partition").agg({"offset": "max"}).toDF("partition", "last")
     kind = """CASE WHEN before IS NULL THEN 'appeared'
@@ -69,4 +69,4 @@ def _detail(row: Row) -> str:
     if row["kind"] in details:
         return details[row["kind"]]
     after = row["after"]
-    return f"the second read has key {after['key']!r} value {after['value']!r} here, the first value {row['value']!r}"
+    return f"the second read has key {after['key']!r} value {after['value']!r} here, the first has value {row['value']!r}"

@@ -1,15 +1,14 @@
-"""Values: a record that is there and is not what it should be.
+"""Values: a record is in the log, but is not as expected.
 
     undecodable  its key is not an id: it is null, or anything but a decimal without sign and leading zeros
     phantom      its id is not expected at all
     wrong value  its id is expected, with another value
     misrouted    it is right, but expected in another partition (never where a record may be in any)
 
-A record has one kind, the first that applies. Each copy of a record is compared; that there are copies is for
-`verifiers.duplicates`. Of a state, a wrong number says by how much it is wrong.
+A record has one kind, the first that applies. Each copy of a record is compared; `verifiers.duplicates` counts the copies.
+In a state, the detail of a wrong number says by how much it is wrong.
 
-Easily confused with a phantom: a record whose write was never acknowledged. It is expected, though not required, so it is
-allowed.
+Easily confused with a phantom: a record whose write was never acknowledged. It is expected, but not required, so it is allowed.
 """
 
 import json
@@ -29,10 +28,10 @@ KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Compares every record with the one that was expected; ``checked`` are all records."""
+    """Compares every record with the expected one; ``checked`` are all records."""
 
     name: str = "values"
-    guarantee: str = "every record is one that the model of the pipeline demands"
+    guarantee: str = "every record is one that the pipeline's model demands"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = KINDS
@@ -41,7 +40,7 @@ class Values:
         """Judge one log.
 
         Args:
-            proved: records beyond the evidence that are known to be right (`verifiers.single_scan.islands`).
+            proved: records outside the evidence that are known to be right (`verifiers.single_scan.islands`).
         """
         judged = _judged(evidence)
         found = kinds(judged)
@@ -79,7 +78,7 @@ def _detail(row: Row, *, by_how_much: bool) -> Detail:
 
 
 def _differences(value: str | None, expected: str | None) -> Iterator[str]:
-    """By how much numbers differ: two of them, or those of two JSON objects, each with its name."""
+    """By how much two numbers differ, or those of two JSON objects, each with its name."""
     found, wanted = _parsed(value), _parsed(expected)
     if isinstance(found, dict) and isinstance(wanted, dict):
         pairs = [(f"{name} ", found[name], wanted[name]) for name in wanted if name in found]
@@ -91,7 +90,7 @@ def _differences(value: str | None, expected: str | None) -> Iterator[str]:
 
 
 def _parsed(text: str | None) -> Any:
-    """What is written there as JSON, with exact numbers; None where it is no JSON."""
+    """Parse JSON with exact numbers; None if the text is not JSON."""
     try:
         return None if text is None else json.loads(text, parse_int=Decimal, parse_float=Decimal)
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""From what was landed to findings and a verdict."""
+"""Land a run's logs, judge them, and decide the verdict."""

@@ -1,6 +1,6 @@
-"""Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere.
+"""Judge a run from its directory alone: judging can be repeated later and elsewhere.
 
-It imports more than fifteen modules: logs, transactions and the history are judged by different means, and become one file.
+This module imports more than fifteen others: it judges logs, transactions and the history by different means, into one file.
 """
 
 import json
@@ -34,11 +34,11 @@ FILE = "findings.json"
 _AT_ONCE = 4
 _SINK = "sink"
 WITHOUT_EXPECTED = row_ids.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
-"""Verifiers that ask nothing of what is expected."""
+"""Verifiers that do not need the expected rows."""
 
 
 def _verdict(name: object) -> Verdict:
-    """By its name alone: a number would mean something else on the day a verdict is added."""
+    """Parse a verdict by name; the meaning of a number would change with each new verdict."""
     if isinstance(name, Verdict):
         return name
     if name not in Verdict.__members__:
@@ -54,7 +54,7 @@ def _finding(value: Any) -> Any:
 
 
 def _with_facts(written: Mapping[str, Any]) -> dict[str, Any]:
-    """An example with the facts of its detail in place of the words, where they were written."""
+    """Replace an example's words by the facts of its detail, if they were written."""
     fields = dict(written)
     detail = fields.pop("said", fields["detail"])
     return fields | {"detail": detail}
@@ -65,7 +65,7 @@ NamedFinding = Annotated[Finding, BeforeValidator(_finding), PlainSerializer(Fin
 
 
 class FindingsFile(BaseModel):
-    """What ``findings.json`` holds."""
+    """The content of ``findings.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     version: Literal[4] = FORMAT
@@ -118,10 +118,10 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
 
 
 def _landed(scenario: Scenario, place: Path) -> list[str]:
-    """The logs that there is evidence of: what was filled, and the sink.
+    """Return the logs with evidence: filled topics and the sink.
 
     Raises:
-        InconclusiveError: what was filled is landed first, and is not there.
+        InconclusiveError: the sink is there, but a filled topic, which is landed earlier, is not.
     """
     there = [name for name in (*scenario.subjects.values(), _SINK) if (place / name).is_dir()]
     absent = next((name for name in scenario.subjects.values() if name not in there), None)
@@ -133,7 +133,7 @@ def _landed(scenario: Scenario, place: Path) -> list[str]:
 
 
 def _certain(spark: SparkSession, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings; all UNKNOWN where Spark's JVM has ended, perhaps in the middle of an answer."""
+    """Return the findings; all UNKNOWN if Spark's JVM has ended, perhaps in the middle of an answer."""
     try:
         arrow.require_alive(spark)
     except spark_session.FAILURES as error:
@@ -142,13 +142,13 @@ def _certain(spark: SparkSession, findings: tuple[Finding, ...]) -> tuple[Findin
 
 
 def _undecided(scenario: Scenario, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings; that of atomicity is UNKNOWN where it cannot tell whether a transaction was torn, and nobody else is asked.
+    """Make atomicity UNKNOWN if it may have missed a torn transaction, and no other verifier looks for one.
 
-    What is torn is lost, or is there twice: `gaps` and `duplicates` see it, and `transactions` by the coordinators' logs.
+    Rows of a torn transaction are lost, or there twice: `gaps` and `duplicates` see it, and `transactions` in Kafka's own logs.
     """
     if TRANSACTIONS in scenario.verify or not {"gaps", "duplicates"} & scenario.leave_out.keys():
         return findings
-    why = "gaps or duplicates, which would show it, are left out"
+    why = "gaps or duplicates, which would show a torn transaction, are left out"
     return tuple(
         replace(one, verdict=Verdict.UNKNOWN, note=joined((one.note, why)))
         if one.verdict is Verdict.VALID and one.counts.get("undecided")
@@ -158,9 +158,9 @@ def _undecided(scenario: Scenario, findings: tuple[Finding, ...]) -> tuple[Findi
 
 
 def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
-    """Whether a verifier judges a log: one of its own, of which the views that it needs were landed.
+    """Whether a verifier judges a log: one of its kind, with all views that it needs.
 
-    One that can judge none of the logs there are is asked about the last that is its own, or the last of all, and says why not.
+    A verifier that can judge no log gets the last one of its kind, or the last of all; its finding says what is missing.
     """
     verifier = OF_LOGS[name]
     own = [each for each in all_ if role_of(each.subject) in verifier.subjects]
@@ -169,13 +169,13 @@ def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
 
 
 def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
-    """Apply one verifier to one log. Another place with a broad ``except``: a verifier that fails has proved nothing.
+    """Apply one verifier to one log. Its broad ``except`` is deliberate: a verifier that fails has proved nothing.
 
     Args:
-        lines: by which rows of one's own are numbered (`row_ids.lines_of`).
+        lines: the number of lines of the user's own rows (`row_ids.lines_of`).
     """
     if evidence.unsaid and name not in WITHOUT_EXPECTED:
-        note = f"it cannot be said what is expected: {evidence.unsaid}"
+        note = f"the expected rows are not known: {evidence.unsaid}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
     if evidence.unordered and name == "ordering":
         return ordering.not_asked(evidence)
@@ -195,10 +195,10 @@ def _asked_transactions(scenario: Scenario, place: Path) -> Finding:
 
 
 def accounted(place: Path, rows_per_record: RowsPerRecord | None = None, *, timers: bool = False) -> Finding:
-    """Of the internal topics, as they were landed. No other application writes to a run's topics, and the run is over.
+    """Judge the landed internal topics of a run. No other application writes to a run's topics, and the run is over.
 
     Raises:
-        InconclusiveError: they were not, or a part of them is missing; a run always lands what the proxies have seen, too.
+        InconclusiveError: they are missing, or a part of them; a run always lands the proxies' observations, too.
     """
     there = [name for name in logs.SCHEMAS if (place / name).is_dir()]
     absent = next((place / name for name in logs.FROM_THE_WIRE if there and name not in there), None)
@@ -214,20 +214,20 @@ def accounted(place: Path, rows_per_record: RowsPerRecord | None = None, *, time
 
 
 def _usable(name: str, subject: str, finding: Any) -> Finding:
-    """What a verifier answered. Those of other packages are held to what ours do (`verifiers.base`).
+    """Check the finding of a verifier, perhaps of another package, against the contract (`verifiers.base`).
 
     Raises:
         TypeError: it is not a finding of this verifier about this log.
     """
     if not isinstance(finding, Finding) or (finding.verifier, finding.subject) != (name, subject):
-        raise TypeError(f"check() returned {one_line(repr(finding), 100)}, and not a finding of {name} about the {subject}")
+        raise TypeError(f"check() returned {one_line(repr(finding), 100)}, not a finding of {name} about the {subject}")
     if finding.asked and finding.verdict is Verdict.VALID and not finding.checked:
         return replace(finding, verdict=Verdict.UNKNOWN, note=finding.note or "nothing was compared")
     return finding
 
 
 def load_findings(folder: Path) -> tuple[Finding, ...]:
-    """What was found; empty when the run did not come that far.
+    """Read the findings of a run; empty if it was not judged.
 
     Raises:
         ValueError: the file is damaged, or a newer version of chaos wrote it.

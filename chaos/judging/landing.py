@@ -1,7 +1,7 @@
-"""Landing: topics are read with Spark up to fixed offsets, and written as Parquet to be judged.
+"""Landing: Spark reads topics up to fixed offsets, and writes them as Parquet to be judged.
 
 Offsets are fixed before anything is read: low, last stable offset and high watermark of every partition. A read_committed
-read "to latest" would stop at the LSO and silently hide what was committed above an open transaction.
+read "to latest" would stop at the LSO and silently hide rows that were committed above an open transaction.
 """
 
 import json
@@ -51,9 +51,9 @@ class Topic:
     Attributes:
         options: of Spark's Kafka source.
         isolation: of the reader; a read_uncommitted one reads up to HW.
-        identity: SQL over key, value (strings) and headers: what is read in place of the key.
+        identity: SQL over key, value (strings) and headers; its result replaces the key.
         exact: whether keys and values may be any bytes (`row_ids.text`); else they are text.
-        headers: whether headers are a part of what is read as the value (`row_ids.with_headers`); of exact ones only.
+        headers: whether the value includes the headers (`row_ids.with_headers`); only for exact ones.
     """
 
     bootstrap: str
@@ -82,24 +82,24 @@ def topic_of_run(
     exact: bool = False,
     headers: bool = False,
 ) -> Topic:
-    """A topic of some thousand records, perhaps on a cluster that others use.
+    """Describe how to read a topic of some thousand records, perhaps on a cluster that others use.
 
     Args:
         client: options of Kafka's Java clients, TLS and SASL for example.
     """
     options = {
-        "groupIdPrefix": f"{name}-audit",  # as the topic's name is: such a cluster allows us groups of our own prefix only
+        "groupIdPrefix": f"{name}-audit",  # like the topic's name: such a cluster allows only groups of our own prefix
         "kafka.fetch.max.wait.ms": "50",  # a fetch at the end of a log waits this long for nothing
     }
     return Topic(bootstrap, name, for_spark(client or {}) | options, isolation, exact=exact, headers=headers)
 
 
 def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fail_on_loss: bool = True) -> DataFrame:
-    """A topic's rows, with the columns `evidence.OBSERVED`; and ``own``, the key, where something else is read in its place.
+    """Read a topic's rows, with the columns `evidence.OBSERVED`; also ``own``, the key, if `identity` replaces it.
 
     Args:
         bounds: where reading begins and ends.
-        fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
+        fail_on_loss: whether missing offsets end the read; else they are left out.
     """
     ends = {number: one.hw if topic.isolation == "read_uncommitted" else one.lso for number, one in bounds.items()}
     by_headers = "headers" in topic.identity
@@ -132,13 +132,13 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """A log of a run, and what it must hold.
+    """A log of a run, and the rows that it must hold.
 
     Attributes:
-        expected: or, of rows of one's own, what says of the rows that were observed which of them are expected.
+        expected: the expected rows; for the user's own rows, a function that finds them from the observed ones.
         verify: names of the verifiers that will judge it.
-        ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
-        of_programs: of the views `evidence.OF_PROGRAMS`, those that there are in this run, and what makes their rows.
+        ledger: the writer's, CSV ``id,outcome,partition,offset``; None if there is none.
+        of_programs: views of `evidence.OF_PROGRAMS` that this run has -> function that makes their rows.
         positions, anywhere, source_partitions: as in the evidence.
     """
 
@@ -154,14 +154,14 @@ class RunLog:
 
 
 def land(spark: SparkSession, topic: Topic, log: RunLog, folder: Path) -> None:
-    """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
+    """Write one topic and its expected rows, with the views that its verifiers need; each view may cost another read.
 
     Args:
-        topic: where the log is; of one whose expected rows are integers, keys and values are text, without headers.
+        topic: where the log is; if its expected rows are integers, keys and values are read as text, without headers.
 
     Raises:
-        InconclusiveError: its record batches cannot be read, its open transactions or a group's positions cannot be had, or
-            what a program said cannot be understood.
+        InconclusiveError: its record batches, its open transactions or a group's positions cannot be read, or a program's
+            statement cannot be understood.
     """
     exact = not isinstance(log.expected, DataFrame)
     place = (topic.bootstrap, topic.name, log.bounds)
@@ -185,7 +185,7 @@ def land(spark: SparkSession, topic: Topic, log: RunLog, folder: Path) -> None:
         def of_program(name: str) -> DataFrame:
             return _of_rows(spark, log.of_programs[name](), evidence.OF_PROGRAMS[name], Path(scratch, name))
 
-        views: dict[str, Any] = {  # by the names that they have in the evidence
+        views: dict[str, Any] = {  # by their names in the evidence
             name: of_program(name) if name in log.of_programs else makers[name]() for name in sorted(wanted)
         }
         anywhere, dealt = log.anywhere, log.source_partitions
@@ -194,7 +194,7 @@ def land(spark: SparkSession, topic: Topic, log: RunLog, folder: Path) -> None:
                 log.subject, log.expected, rows(), log.bounds, log.positions, anywhere=anywhere, source_partitions=dealt
             )
         else:
-            observed = rows().localCheckpoint()  # it is asked for several times, and the topic is read once
+            observed = rows().localCheckpoint()  # several queries use it, and the topic is read once
             found = log.expected(observed)
             views |= {name: view for name, view in found.views.items() if name != "ledger" or name in wanted}
             one = Evidence(
@@ -213,13 +213,13 @@ def land(spark: SparkSession, topic: Topic, log: RunLog, folder: Path) -> None:
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
-    """The views that these verifiers need to judge a log; `progress` judges the history and needs none."""
+    """Return the views that these verifiers need to judge a log; `progress` judges the history and needs none."""
     asked, role = (verifier for name, verifier in OF_LOGS.items() if name in verify), role_of(subject)
     return frozenset(view for verifier in asked if role in verifier.subjects for view in verifier.views)
 
 
 def landed(spark: SparkSession, folder: Path, subject: str) -> DataFrame:
-    """What was observed, as it was landed; the schema is given, or Spark would read a file to find it."""
+    """Load the observed rows; the schema is given, or Spark would read a file to find it."""
     return spark.read.schema(_schema(evidence.OBSERVED)).parquet(str(folder / subject / "observed"))
 
 
@@ -235,7 +235,7 @@ def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[in
 
 
 def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
-    """No broker is asked of a partition that was read to its end."""
+    """Ask the brokers for open transactions, only of partitions that were not read to their ends."""
     from chaos.cluster import protocol  # noqa: PLC0415 - likewise
 
     behind = [partition for partition, ends in bounds.items() if ends.lso < ends.hw]
@@ -244,12 +244,12 @@ def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: 
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """The same columns in a file that this process writes."""
+    """Return the Arrow schema of columns with SQL types."""
     return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
 
 
 def _of_rows(spark: SparkSession, rows: Iterable[tuple[Any, ...]], columns: Mapping[str, str], place: Path) -> DataFrame:
-    """Rows that this process has, by way of a file: a million of them need not be in memory at once."""
+    """Make a frame of rows by way of a file, so that a million of them need not be in memory at once."""
     schema = arrow_schema(columns)
     left = iter(rows)
     with parquet.ParquetWriter(place, schema) as writer:
@@ -263,13 +263,13 @@ def _of_rows(spark: SparkSession, rows: Iterable[tuple[Any, ...]], columns: Mapp
 
 
 def exists(spark: SparkSession, place: str) -> bool:
-    """Whether there is a folder or URL; Py4JJavaError where Hadoop has no file system for it."""
+    """Whether a folder or URL exists; Py4JJavaError if Hadoop has no file system for it."""
     files, path = _hadoop(spark, place)
     return bool(files.exists(path))
 
 
 def is_local(spark: SparkSession, place: str) -> bool:
-    """Whether a folder or URL is of this machine; one without a scheme is where Spark is configured to look."""
+    """Whether a folder or URL is on this machine; Spark's configuration decides about one without a scheme."""
     files, _ = _hadoop(spark, place)
     return str(files.getUri().getScheme()) == "file"
 
@@ -277,10 +277,10 @@ def is_local(spark: SparkSession, place: str) -> bool:
 def land_together(spark: SparkSession, writers: Mapping[str, Callable[[str], None]]) -> None:
     """Write folders or URLs at the same time, each by its writer: all of them, or none unless Spark is killed meanwhile.
 
-    Two at once, because the three partitions of one topic keep two cores busy for three quarters of the time only.
+    Two at once, because the three partitions of one topic keep two cores busy for only three quarters of the time.
 
     Raises:
-        Exception: the first that a writer raised; what the others were at is cancelled.
+        Exception: the first that a writer raised; the jobs of the others are cancelled.
     """
     with ExitStack() as undo:
         undo.callback(_remove, spark, writers)
@@ -295,7 +295,7 @@ def land_together(spark: SparkSession, writers: Mapping[str, Callable[[str], Non
 
 
 def _remove(spark: SparkSession, places: Iterable[str]) -> None:
-    """Until they stay away: a task of a job that has failed may go on for a moment, and make its folder again."""
+    """Delete folders until they stay away: a task of a failed job may go on for a moment, and make its folder again."""
     seen_gone = 0
 
     def stay_away() -> bool:
@@ -308,7 +308,7 @@ def _remove(spark: SparkSession, places: Iterable[str]) -> None:
         return seen_gone >= _GONE_TIMES
 
     with suppress(Py4JError, ConnectionError, DeadlineError):  # Spark may have been killed
-        clock.wait_until(stay_away, within_s=_GONE_WITHIN_S, every_s=0.1, reason="what was landed to stay away")
+        clock.wait_until(stay_away, within_s=_GONE_WITHIN_S, every_s=0.1, reason="the landed folders to stay away")
 
 
 def _cancel(spark: SparkSession) -> None:
@@ -317,7 +317,7 @@ def _cancel(spark: SparkSession) -> None:
 
 
 def _hadoop(spark: SparkSession, place: str) -> tuple[Any, Any]:
-    """Hadoop's file system of a folder or URL, and its path there."""
+    """Return Hadoop's file system of a folder or URL, and its path there."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
     path = jvm.org.apache.hadoop.fs.Path(place)
     return path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), path  # noqa: SLF001

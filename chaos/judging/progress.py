@@ -1,14 +1,14 @@
 """Progress: the pipeline goes on after a fault, soon enough, and the faults hit a run that was under way.
 
-Judged from the samples of the history alone: what a read_committed reader could see, several times a second. A sample is
-recorded when something changed (`chaos.engine.observers`): between two of them nothing did. The anomalies are defined by
-`chaos.scenario.verifiers.ANOMALIES_OF_PROGRESS`.
+It is judged from the samples of the history alone: the rows that a read_committed reader could see, several times a second. A
+sample is recorded when something changed (`chaos.engine.observers`): nothing changed between two samples.
+`chaos.scenario.verifiers.ANOMALIES_OF_PROGRESS` defines the anomalies.
 
-Whether something was left is told by the output: rows that had not come. Positions that are behind an output that is complete
-are wrong, and no standstill; that is UNKNOWN here, and the verifier `offsets` judges it.
+The output shows whether work was left: rows that had not come. Positions behind a complete output are wrong, but no standstill;
+that is UNKNOWN here, and the verifier `offsets` judges it.
 
-UNKNOWN also when there was nothing to watch: no output before the first fault, or none at all; and when the run ended after a
-fault without output, sooner than a recovery may take. A pipeline that was to end (``ends``), and ended, owes no recovery.
+UNKNOWN also if there was nothing to watch: no output before the first fault, or none at all; and if the run ended after a fault
+without output, sooner than a recovery may take. A pipeline that was to end (``ends``), and ended, owes no recovery.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,15 +36,15 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What one fault cost.
+    """The recovery from one fault.
 
     Attributes:
         fault: its name.
         injected: the event of its injection.
-        seconds: from the injection to the end of the standstill that was the longest until the next fault was injected, or to
-            the first growth, if none was longer than those before the first fault; None when the output never grew again.
-        committed: of the output, when it was injected.
-        stood_s: how long that standstill was.
+        seconds: from the injection to the end of the longest standstill before the next injection, or to the first growth, if
+            no standstill was longer than those before the first fault; None if the output never grew again.
+        committed: rows of the output at the injection.
+        stood_s: length of that standstill.
     """
 
     fault: str
@@ -54,9 +54,9 @@ class Recovery:
     stood_s: float = 0.0
 
     def is_slow(self, slo_s: float) -> bool:
-        """Whether it took longer than that: an output that flowed for a while has recovered, whatever comes later.
+        """Whether it took longer than allowed; an output that flowed for a while has recovered, whatever comes later.
 
-        So a standstill counts if it began soon after the injection, or if it was longer than is allowed by itself.
+        So a standstill counts if it began soon after the injection, or if it alone was longer than allowed.
         """
         if self.seconds is None or self.seconds <= slo_s:
             return False
@@ -70,14 +70,14 @@ def check(
 
     Args:
         events: its history.
-        slo_s: the longest recovery that is allowed.
-        total: rows that the output must come to.
-        subject: the log that was watched.
+        slo_s: the longest allowed recovery.
+        total: rows that the output must reach.
+        subject: the watched log.
         each: whether each record of the source is a row of the output.
-        ends: what the pipeline must say when it ends by itself; None where it must not.
+        ends: the words with which the pipeline must end by itself; None if it must not end.
 
     Returns:
-        A finding; ``checked`` are how many times the output grew; an example is a fault.
+        A finding; ``checked`` is the number of times that the output grew; an example is a fault.
     """
     ended = _expected_end(events, ends)
     events = events if ended is None else events[:ended]
@@ -98,13 +98,13 @@ def check(
 
 
 def refused(events: Sequence[Event]) -> int:
-    """How many records of the workload were refused for good, as the loaders said: they could not pass."""
+    """Count the records of the workload that were refused for good, as the loaders report: they could not pass."""
     said = {one.who: one for _, one in of_type(events, ProcessReport) if one.event == "loaded" and one.is_of_loader}
     return sum(int(one.content.get("refused", 0)) for one in said.values())
 
 
 def demanded(events: Sequence[Event]) -> int | None:
-    """How many rows the output must come to, as the samples say; None where there is no sample."""
+    """Return the rows that the output must reach, from the samples; None without a sample."""
     samples = of_type(events, ProgressSampled)
     return samples[-1][1].total if samples else None
 
@@ -124,7 +124,7 @@ def _examples(
 def _stopped(
     events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, is_left: Callable[[int], bool], watched_s: float
 ) -> Iterator[Example]:
-    """The output grew after the last fault, but not to its end: then it stood still for as long as it was watched."""
+    """Yield an example if the output grew after the last fault, but then stood still, incomplete, until the end."""
     samples = of_type(events, ProgressSampled)
     committed = max((sample.committed for _, sample in samples), default=0)
     stood_s = watched_s - grown[-1].elapsed_s if grown else 0.0
@@ -137,54 +137,54 @@ def _blocked(events: Sequence[Event], slo_s: float) -> Iterator[Example]:
     for over, block in of_type(events, ReadersBlocked):
         if block.seconds > slo_s:
             detail = (
-                f"for {block.seconds:.1f} s readers of partition {block.partition} got nothing from offset {block.end} on "
-                f"because of an open transaction; {slo_s:g} s are allowed"
+                f"an open transaction hid partition {block.partition} from offset {block.end} on for {block.seconds:.1f} s; "
+                f"{slo_s:g} s are allowed"
             )
             yield Example("blocked", _NOWHERE, None, None, over.time_ms - round(1000 * block.seconds), detail)
 
 
 def _watched_until_s(events: Sequence[Event]) -> float:
-    """Samples are taken until the topics are read; a history that ends before has no such moment."""
+    """Return the time until which samples were taken: that of `observe`, or the end of a history without it."""
     began = [event.elapsed_s for event, value in of_type(events, PhaseBegan) if value.phase == "observe"]
     return began[0] if began else max((event.elapsed_s for event in events), default=0.0)
 
 
 def _is_left(events: Sequence[Event], committed: int, *, total: int, each: bool) -> bool:
-    """Whether rows had not come, by what the output had and by nothing else, unless what it must have is not known.
+    """Whether rows had not come; judged by the output alone, unless the number of expected rows is not known.
 
-    A pipeline that has read all there is in the source has stopped for no fault of its own, if the loader died. How many rows
-    a part of the source comes to is known only where each record is one.
+    If the loader died, a pipeline that has read the whole source has stopped for no fault of its own. The number of rows for a
+    part of the source is known only if each record is a row.
     """
     if _is_drained(events):
         return False
     lag = _lag(events)
     if lag is None or not each:
         return committed < total and lag != 0
-    # Offsets in what was filled: markers of a loader's transactions take some too.
+    # End offsets of the filled topics; the markers of a loader's transactions are among them.
     written = max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
     return committed < min(written, _sent(events, total))
 
 
 def _sent(events: Sequence[Event], total: int) -> int:
-    """How many records the loaders have written, as they said at their ends; all of them if one has not said it."""
+    """Count the records that the loaders wrote, from their last reports; the whole workload unless one of them failed."""
     said = {one.who: one.content for _, one in of_type(events, ProcessReport) if one.event == "loaded" and one.is_of_loader}
     filled = [int(content.get("records", 0)) for content in said.values()]
     return min(total, sum(filled) - refused(events)) if said and any(one.get("failed") for one in said.values()) else total
 
 
 def _nothing_is_left(_committed: int) -> bool:
-    """Of a pipeline that was to end: what it left undone is no standstill."""
+    """For a pipeline that was to end: its unfinished work is no standstill."""
     return False
 
 
 def _lag(events: Sequence[Event]) -> int | None:
-    """How far the positions were behind at last; None where there are none."""
+    """Return how far the positions were behind at the end; None if there are none."""
     samples = of_type(events, PipelineSampled)
     return samples[-1][1].lag if samples else None
 
 
 def _expected_end(events: Sequence[Event], ends: str | None) -> int | None:
-    """The place in the history where a pipeline ended that was to end, with the words that it was to say; None otherwise."""
+    """Return the place in the history at which a pipeline ended with the declared words; None if it did not."""
     if ends is None:
         return None
     places = (place for place, event in enumerate(events) if isinstance(event.value, PhaseFailed) and event.value.says(ends))
@@ -192,7 +192,7 @@ def _expected_end(events: Sequence[Event], ends: str | None) -> int | None:
 
 
 def _behind(events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, watched_s: float) -> str:
-    """That the positions never came to the end of the source, though the output is complete; empty where that is not so."""
+    """Note that the positions never reached the end of the source, though the output is complete; "" if they did."""
     lag, stood_s = _lag(events), watched_s - grown[-1].elapsed_s if grown else 0.0
     if _is_drained(events) or not lag or stood_s <= slo_s:
         return ""
@@ -204,7 +204,7 @@ def _behind(events: Sequence[Event], grown: Sequence[Event], slo_s: float, total
 
 
 def _is_drained(events: Sequence[Event]) -> bool:
-    """Whether the pipeline came to the end of its source: its last records may be later than the last sample."""
+    """Whether the pipeline reached the end of its source: its last records may be later than the last sample."""
     return any(value.phase == "drain" for _, value in of_type(events, PhaseEnded))
 
 
@@ -213,7 +213,7 @@ def _example(anomaly: str, one: Recovery, detail: str) -> Example:
 
 
 def _limitation(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
-    """Why this run cannot tell anything about progress; empty when it can."""
+    """Why this run shows nothing about progress; "" if it does."""
     if not grown:
         return "the output never grew: there was no progress to watch"
     first = next(iter(recovered), None)
@@ -223,15 +223,15 @@ def _limitation(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
 
 
 def _too_short(recovered: Sequence[Recovery], slo_s: float, is_left: Callable[[int], bool], watched_s: float) -> str:
-    """A run that ended soon after a fault, because the pipeline or its loader did, does not show that it would not recover.
+    """Why a run that ended soon after a fault does not show that the pipeline would not recover; "" if it ran on.
 
-    Whether a last row was seen between the fault and the end is chance, and must not decide.
+    It is chance whether a last row was seen between the fault and the end, so that must not decide.
     """
     for one in recovered:
         seen_s = watched_s - one.injected.elapsed_s
         if one.seconds is None and is_left(one.committed) and seen_s <= slo_s:
             return (
-                f"{one.fault}: the run ended {seen_s:.1f} s after it without output, and {slo_s:g} s are allowed for a recovery"
+                f"{one.fault}: the run ended {seen_s:.1f} s after it without output, but {slo_s:g} s are allowed for a recovery"
             )
     return ""
 
@@ -244,7 +244,7 @@ def _note(events: Sequence[Event]) -> str:
 
 
 def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
-    """Of every fault that was injected, in that order."""
+    """Measure the recovery from every injected fault, in the order of injection."""
     injected, samples = of_type(events, FaultInjected), of_type(events, ProgressSampled)
     grown = growths(events)
     begins_s = _begins_s(events)
@@ -259,27 +259,27 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
 
 
 def growths(events: Sequence[Event]) -> list[Event]:
-    """The samples at which the committed output was more than ever before: a new leader may put it back for a moment."""
+    """Return the samples with more committed output than ever before: a new leader may put it back for a moment."""
     samples = of_type(events, ProgressSampled)
     most = list(accumulate((sample.committed for _, sample in samples), max))
     return [now for (now, _), before, after in zip(samples[1:], most, most[1:], strict=False) if after > before]
 
 
 def longest_standstill_s(events: Sequence[Event]) -> float:
-    """Between the first and the last time that the output grew; 0 when it did not."""
+    """Return the longest time between two growths of the output; 0 if it did not grow."""
     return _longest_s(growths(events))
 
 
 def longest_blocked_s(events: Sequence[Event]) -> float:
-    """The longest time that the last stable offset of a partition stood still with records above it, 0 below a second.
+    """Return the longest time that the last stable offset of a partition stood still with records above it; 0 below a second.
 
-    A transaction was open (KAFKA-10167).
+    A transaction was open then (KAFKA-10167).
     """
     return max((block.seconds for _, block in of_type(events, ReadersBlocked)), default=0.0)
 
 
 def _begins_s(events: Sequence[Event]) -> dict[str, float]:
-    """Fault -> when its injection was begun; it takes effect before it is done."""
+    """Fault -> when its injection began; it takes effect before the injection is done."""
     begins_s: dict[str, float] = {}
     for event in events:
         match event.value:
@@ -295,9 +295,9 @@ def _longest_s(grown: Sequence[Event]) -> float:
 
 
 def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float) -> tuple[float, float] | None:
-    """To the end of the longest standstill, and its own length; to the first growth, if none was longer than is usual.
+    """Return the time to the end of the longest standstill, and its length; to the first growth if none was unusually long.
 
-    Of a standstill that the next fault made longer, what was there before decides whether it is the longest.
+    If the next fault made a standstill longer, only the part before that fault decides whether it is the longest.
     """
     times_s = [began.elapsed_s, *(event.elapsed_s for event in grown if event.index > began.index)]
     pairs = [(before, now) for before, now in pairwise(times_s) if before == began.elapsed_s or before < end_s]

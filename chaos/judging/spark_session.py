@@ -1,6 +1,6 @@
-"""The judges' Spark sessions: that of a run reads small logs, again and again; that of an audit reads large ones, once.
+"""The judges' Spark sessions: a run's session reads small logs, again and again; an audit's reads large ones, once.
 
-A judge's session is outside the system that is broken: a JVM of its own, with local executors unless an audit names a master.
+A judge's session is outside the broken system: a JVM of its own, with local executors unless an audit names a master.
 """
 
 import logging
@@ -51,22 +51,22 @@ _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.ansi.enabled": "true",  # as by default from 4.0 on
+    "spark.sql.ansi.enabled": "true",  # the default from 4.0 on
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.broadcastTimeout": "3600",  # s; after the default of 300 a slow machine would make a verdict UNKNOWN
 }
-SMALL = {  # for small logs, of which hundreds of queries are asked, and which are not looked at in Spark's UI
-    "spark.ui.retainedJobs": "1",  # the records of them fill the heap, which costs collections
+SMALL = {  # for hundreds of queries over small logs, which nobody looks at in Spark's UI
+    "spark.ui.retainedJobs": "1",  # records of jobs fill the heap, which costs collections
     "spark.ui.retainedStages": "1",
     "spark.ui.retainedTasks": "1",
     "spark.ui.dagGraph.retainedRootRDDs": "1",
     "spark.sql.ui.retainedExecutions": "1",
-    "spark.buffer.pageSize": "256k",  # what each sort, join and aggregate begins with: else some MB, by the size of the heap
+    "spark.buffer.pageSize": "256k",  # first memory of each sort, join and aggregate; else some MB, by the size of the heap
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace of each column
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "1g",
 }
-_FEW_COLLECTIONS = "-Xmn400m"  # of the heap for new objects: with the default, seven collections take a quarter of a second
+_FEW_COLLECTIONS = "-Xmn400m"  # heap for new objects: with the default, seven collections take a quarter of a second
 _ASKED_FOR = (
     "functions",
     "PythonUtils",
@@ -76,28 +76,28 @@ _ASKED_FOR = (
     "org.apache.spark.api.python.PythonUtils",
     "org.apache.spark.sql.api.python.PythonSQLUtils",
 )
-_WORKER_ENDS = {  # a function of the user's own that does not return for one record; Spark before 4.1 would wait for ever
+_WORKER_ENDS = {  # if a user's function does not return for one record; Spark before 4.1 would wait for ever
     f"{of}.{name}": value
     for of in ("spark.python.worker", "spark.sql.execution.pyspark.udf")
     for name, value in (("idleTimeoutSeconds", "300"), ("killOnIdleTimeout", "true"))
 }
 _HOME = "SPARK_HOME"
-_OF_THE_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that only puts the command together
+_OF_THE_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for the JVM that only puts the command together
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 class SparkFailedError(InconclusiveError):
-    """Spark failed, or its JVM has ended; the message was made while the JVM could still be asked for the reason."""
+    """Spark failed, or its JVM has ended; the message was made while the JVM could still give the reason."""
 
 
 # of a run ------------------------------------------------------------------------------------------------------------------
 
 
 def of_run(parts: Parts | None, scratch: Path) -> SparkSession:
-    """A small local session: the brokers and workers under test need the rest of the machine.
+    """Start a small local session: the brokers and workers under test need the rest of the machine.
 
     Args:
-        parts: with the Kafka connector and a class archive; None where no topic is read and they are not there.
+        parts: with the Kafka connector and a class archive; None if no topic is read and they are not there.
         scratch: for its temporary files; it is made.
     """
     scratch.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def of_run(parts: Parts | None, scratch: Path) -> SparkSession:
 
 
 def of_run_warmed_up(parts: Parts, scratch: Path) -> SparkSession:
-    """The same, after it has judged one record: the first scenario does not pay for what every session has to load."""
+    """Start the session of a run and judge one record: the first scenario need not wait for the loading of classes."""
     spark = of_run(parts, scratch)
     expected = spark.range(1).selectExpr("id", "0 AS partition", "'0' AS value", "true AS required", "id AS position")
     observed = spark.range(1).selectExpr("0 AS partition", "id AS offset", "id AS timestamp_ms", "'0' AS key", "'0' AS value")
@@ -124,23 +124,23 @@ def of_run_warmed_up(parts: Parts, scratch: Path) -> SparkSession:
 
 
 def suit(spark: SparkSession, records: int) -> None:
-    """Compile queries to Java code only where there are so many records that this takes less time than it saves."""
+    """Compile queries to Java code only if there are so many records that compiling saves time."""
     compiled = records >= _COMPILED_FROM
     spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
-    spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one makes no task that has nothing to do
+    spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one partition makes no idle tasks
 
 
 def suit_logs(spark: SparkSession, logs: Iterable[Mapping[int, Bounds]]) -> None:
-    """The same, by the largest of these logs: a pipeline may write a million rows for one record."""
+    """Call `suit` for the largest of these logs: a pipeline may write a million rows for one record."""
     suit(spark, max((sum(ends.hw - ends.low for ends in log.values()) for log in logs), default=0))
 
 
 def remember_classes(spark: SparkSession) -> None:
-    """Keep the Java classes that PySpark asks for with each column and each frame.
+    """Keep the Java classes that PySpark looks up for each column and each frame.
 
-    Py4J remembers none of them: each time it looks for a name in every jar of the class path, for one without a package several
-    times. That is a twentieth of the processor time of queries of few rows.
+    Py4J remembers none of them: each time it looks for a name in every jar of the class path, several times if it has no
+    package. That is a twentieth of the processor time of queries of few rows.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
     for name in _ASKED_FOR:
@@ -148,9 +148,9 @@ def remember_classes(spark: SparkSession) -> None:
 
 
 def beside(spark: SparkSession) -> SparkSession:
-    """A session of the same Spark, made for the few rows of which many queries are asked; it sees nothing of the other's views.
+    """Start a session in the same Spark for many queries over few rows; it does not see the other session's views.
 
-    A query of few rows takes most of its time for the compiler of its code, which the session of a large log cannot do without.
+    A query over few rows spends most of its time in the compiler of its code, which the session of a large log needs.
     """
     found = spark.newSession()
     suit(found, records=1)
@@ -163,15 +163,15 @@ def beside(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def of_audit(master: str, parts: Parts | None, records: int | None = None) -> Iterator[SparkSession]:
-    """A session with compiled queries and a JVM that optimizes, as `held`: millions of rows outweigh a slow start.
+    """Hold (`held`) a session with compiled queries and a JVM that optimizes: millions of rows outweigh a slow start.
 
-    A small log is read by a session like that of a run, which starts quickly, if the executors are local.
+    A small log gets a session like that of a run, which starts quickly, if the executors are local.
 
     Args:
         master: any master of Spark.
-        parts: with the Kafka connector, which remote executors are sent too, and a class archive; None where no topic is read
-            and there is no archive.
-        records: how many there are in both logs; None where that is not known yet.
+        parts: with the Kafka connector, which remote executors get, too, and a class archive; None if no topic is read and
+            there is no archive.
+        records: number of records in both logs; None if it is not known yet.
     """
     os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
     os.environ.setdefault(_HOME, str(spark_versions.home_here()))  # else Spark's script starts a Python that looks for it
@@ -181,9 +181,9 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
         "spark.driver.memory": "3g",
         "spark.sql.shuffle.partitions": "4",
         **_WORKER_ENDS,
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # of two or three integers each; 10,000 by default
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # records of two or three integers; 10,000 by default
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
-        # Spark's default without kafka: its first reader makes a Row of each record on the way, a quarter of a scan's work
+        # Spark's default without kafka, whose V1 reader makes a Row of each record: a quarter of a scan's work
         "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     }
     if small:
@@ -204,12 +204,12 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
 
 
 def is_master(url: str) -> bool:
-    """Whether Spark knows such a master; whether it is there is not asked."""
+    """Whether Spark accepts such a master; it is not contacted."""
     return _MASTER.fullmatch(url) is not None
 
 
 def is_small(records: int | None, master: str) -> bool:
-    """Whether an audit of so many records is one for a session that starts quickly; None is not known."""
+    """Whether an audit of so many records (None: not known) gets a session that starts quickly."""
     return records is not None and records < _COMPILED_FROM and master.startswith("local")
 
 
@@ -217,7 +217,7 @@ def is_small(records: int | None, master: str) -> bool:
 
 
 def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -> SparkSession:
-    """A session whose JVM writes its messages into a file: they are about Spark's start, and mean nothing to who asks a judge.
+    """Start a session whose JVM writes its messages into a file: they are about Spark's start, and mean nothing to users.
 
     Args:
         scratch: the folder of that file.
@@ -230,7 +230,7 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
     conf = SparkConf().setMaster(master).setAppName(name).setAll(list(settings.items()))
     context = SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
     if local:
-        context.pythonExec = sys.executable  # of Spark's Python workers: python3 of the path may be another version
+        context.pythonExec = sys.executable  # for Spark's Python workers: python3 of the path may be another version
     spark = SparkSession.builder.getOrCreate()
     remember_classes(spark)
     return spark
@@ -246,7 +246,7 @@ def _gateway(conf: SparkConf, log: Path) -> Any:
 
 
 def _why_not_started(messages: str) -> str:
-    """The reason among the messages of a JVM that has ended, in one line: its last exception, or else its first message."""
+    """Find the reason among the messages of a JVM that has ended: its last exception, else its first message; in one line."""
     exceptions = _ENDED_WITH.findall(messages)
     others = (line for line in messages.splitlines() if line and not _OF_ITS_START.match(line))
     return one_line(exceptions[-1] if exceptions else next(others, "it wrote no reason"), _LONGEST)
@@ -254,7 +254,7 @@ def _why_not_started(messages: str) -> str:
 
 @contextmanager
 def _fitting_home() -> Iterator[None]:
-    """PySpark starts the Spark of SPARK_HOME; one of another version would fail, so PySpark's own takes its place meanwhile."""
+    """Replace SPARK_HOME by PySpark's own Spark meanwhile, if it has another version, which would fail."""
     given = os.environ.get(_HOME)
     if given is None or any(Path(given, "jars").glob(f"spark-core_*-{spark_versions.here()}.jar")):
         yield
@@ -268,10 +268,10 @@ def _fitting_home() -> Iterator[None]:
 
 @contextmanager
 def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
-    """The session of a command, in the main thread: Ctrl-C ends the command and nothing else, and the JVM ends with the block.
+    """Hold the session of a command, in the main thread: Ctrl-C ends only the command, and the JVM ends with the block.
 
     Args:
-        start: makes it; the session logs nothing from then on.
+        start: makes the session, which logs nothing from then on.
 
     Raises:
         SparkFailedError: the session did not start, or something in the block raised one of `FAILURES`.
@@ -299,7 +299,7 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """End the session, and do not wait for its server of accumulators, which takes up to half a second to end."""
+    """End the session without waiting for its server of accumulators, which takes up to half a second to end."""
     context: Any = spark.sparkContext
     server, context._accumulatorServer = context._accumulatorServer, None  # noqa: SLF001 - PySpark would wait for it
     try:
@@ -309,7 +309,7 @@ def _stop(spark: SparkSession) -> None:
 
 
 def failure(error: Exception) -> str:
-    """One of `FAILURES`, in a line; asks the JVM, so it must be called while the session is held."""
+    """Describe one of `FAILURES` in a line; it asks the JVM, so call it while the session is held."""
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return _of_an_end(str(error))
     return f"Spark failed: {one_line(_said(error), _LONGEST)}"
@@ -320,7 +320,7 @@ def _of_an_end(said: str) -> str:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, without the stack traces of those that wrap it."""
+    """Return the message of an error, without the stack traces of those that wrap it."""
     try:
         java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
         texts = [str(error)] if java is None else _messages(java)
@@ -333,7 +333,7 @@ def _said(error: Exception) -> str:
 
 
 def _messages(java: Any) -> list[str]:
-    """The messages of a Java exception and of its causes, the outermost first; where there is none, the name of the class."""
+    """Return the messages of a Java exception and of its causes, outermost first; the class name if there is none."""
     messages = list[str]()
     while java is not None and len(messages) < _DEEPEST:
         messages.append(str(java.getMessage() or java.getClass().getSimpleName()))
@@ -342,7 +342,7 @@ def _messages(java: Any) -> list[str]:
 
 
 def _without_traces(message: str) -> str:
-    """The first paragraph; of a function of Python that raised, the exception."""
+    """Return the first paragraph; if a Python function raised, its exception."""
     if _PYTHON in message:
         lines = message[message.index(_PYTHON) :].split("\n\tat ", maxsplit=1)[0].splitlines()
         return next((line for line in reversed(lines) if line.strip() and not line.startswith((" ", "\t"))), "")
@@ -350,7 +350,7 @@ def _without_traces(message: str) -> str:
 
 
 def _has_ended() -> bool:
-    """Whether the JVM has: some errors of Py4J and of its readers only say what they did not find there."""
+    """Whether the JVM has ended: some errors of Py4J and of its readers do not show it."""
     gateway = SparkContext._gateway  # noqa: SLF001 - see `_jvm_ends`
     if gateway is None:
         return False
@@ -371,7 +371,7 @@ def _jvm_ends() -> Iterator[None]:
     """End the JVM before its folder is removed, or it would go on to put files there.
 
     Its session is stopped by then, so it has nothing left to do, and its hooks would take a third of a second more. This
-    includes a JVM whose start was interrupted: pyspark does not know it yet, it does not notice that its parent is gone, and it
+    includes a JVM whose start was interrupted: PySpark does not know it yet, it does not notice that its parent is gone, and it
     would live for ever.
     """
     own = psutil.Process()
@@ -385,12 +385,12 @@ def _jvm_ends() -> Iterator[None]:
             processes.kill({str(one.pid): one for one in started})
             for one in started:
                 with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
-                    one.wait(0)  # of the JVM this process is the parent
+                    one.wait(0)  # this process is the JVM's parent
 
 
 @contextmanager
 def _raised_errors_not_logged() -> Iterator[None]:
-    """Py4J and PySpark log what they raise, with a traceback; the command tells it once, in its own words."""
+    """Silence errors that Py4J and PySpark also raise: the command reports them once, in its own words."""
     root, handler = logging.getLogger(), logging.StreamHandler()
     handler.addFilter(_is_not_raised)
     root.addHandler(handler)
@@ -403,7 +403,7 @@ def _raised_errors_not_logged() -> Iterator[None]:
 
 @contextmanager
 def pyspark_logs_nothing() -> Iterator[None]:
-    """PySpark writes each error that it raises as a line of JSON, too; whoever catches the error tells it in words."""
+    """Keep PySpark from logging each error that it raises as a line of JSON; whoever catches the error reports it."""
     loggers = _loggers_of_pyspark()
     for logger in loggers:
         logger.disabled = True
@@ -415,9 +415,9 @@ def pyspark_logs_nothing() -> Iterator[None]:
 
 
 def _loggers_of_pyspark() -> Sequence[logging.Logger]:
-    """What it logs its errors with; that of version 3.5 logs none."""
+    """Return the loggers of PySpark's errors; version 3.5 has none."""
     try:
-        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - it is not there in 3.5
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - 3.5 lacks it
     except ImportError:
         return ()
     return tuple(map(PySparkLogger.getLogger, _LOGGED_BY_PYSPARK))

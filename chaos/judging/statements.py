@@ -1,14 +1,13 @@
-"""Statements: what programs print of what their Kafka clients told them, one JSON object per line (docs/adapters.md).
+"""Statements: lines of JSON in which programs report what their Kafka clients told them (docs/adapters.md).
 
     {"begin": 7, "ids": ["a", "b"]}                          a transaction begins
     {"told": "committed", "transaction": 7, "ids": [...]}    how it ended, as far as the client knows
     {"got": [["orders", 0, 41], ["orders", 0, 42]]}          records that the consumer handed to the application
     {"start": ["orders", 0, 41]}                             from here the consumer reads on purpose
 
-Every line may say ``"by": NAME``, which client of the process it is. A line is a statement if its first key is one of the four
+Every line may have ``"by": NAME``, the client within the process. A line is a statement if its first key is one of the four
 words, whatever the spaces around it, and if the program was declared to make such statements; all other lines are the
-program's own. Half a line is left by a process that was killed: it is the last of its log, or what ended the process is told in
-the next line.
+program's own. A process that was killed leaves half a line: it is the last of its log, or the next line reports the end.
 """
 
 import json
@@ -26,14 +25,14 @@ STARTED_AGAIN = b"--- started again ---\n"
 
 _OF_TRANSACTIONS = re.compile(rb'[ \t]*\{[ \t]*"(begin|told)"')
 _OF_DELIVERIES = re.compile(rb'[ \t]*\{[ \t]*"(got|start)"')
-_COPY_ENDED = b'{"supervisor": "ended"'  # said by `chaos.contract.supervisor`
+_COPY_ENDED = b'{"supervisor": "ended"'  # `chaos.contract.supervisor` writes it
 _TOLD = ("committed", "aborted", "unknown")
 
 _SHAPES = {
-    "begin": '{"begin": T}, with "ids": [...] where they are known, and "by": NAME where the process has several clients',
+    "begin": '{"begin": T}, with "ids": [...] if they are known, and "by": NAME if the process has several clients',
     "told": '{"told": "committed", "aborted" or "unknown", "transaction": T}, with "ids": [...] unless its begin had them',
     "got": '{"got": [TOPIC, PARTITION, OFFSET]}, or a list of such places',
-    "start": '{"start": [TOPIC, PARTITION, OFFSET]}, with null for an offset that the client finds, or a list of such places',
+    "start": '{"start": [TOPIC, PARTITION, OFFSET]}, with null for an offset that the client chooses, or a list of such places',
 }
 
 
@@ -56,12 +55,12 @@ class Delivery(NamedTuple):
 
 
 def logs(folder: Path, name: str) -> list[Path]:
-    """The logs of all instances of a process of a run: its own, and those of instances that took over."""
+    """Return the logs of all instances of a process of a run: its own, and those of instances that took over."""
     return sorted((folder / "logs").glob(f"{name}*.log"), key=lambda log: log.stem)
 
 
 def told(of: Iterable[Path]) -> Iterator[ReportedOutcome]:
-    """What became of every transaction that these logs begin.
+    """Yield the outcome of every transaction that these logs begin.
 
     Raises:
         InconclusiveError: a statement is not one; the message names file and line.
@@ -69,7 +68,7 @@ def told(of: Iterable[Path]) -> Iterator[ReportedOutcome]:
     for log in of:
         open_: dict[tuple[str, str], _Transaction] = {}
         for line in _statements(log, _OF_TRANSACTIONS):
-            if line is None:  # nothing that has begun can be told any more
+            if line is None:  # the process has ended, so no more outcomes of its transactions come
                 yield from (row for one in open_.values() for row in one.rows())
                 open_.clear()
             else:
@@ -78,7 +77,7 @@ def told(of: Iterable[Path]) -> Iterator[ReportedOutcome]:
 
 
 def deliveries(of: Iterable[Path], topic: str) -> Iterator[Delivery]:
-    """What was read of this topic; what these logs say of others is left out.
+    """Yield the deliveries of this topic; those of others are left out.
 
     Raises:
         InconclusiveError: a statement is not one; the message names file and line.
@@ -97,7 +96,7 @@ def deliveries(of: Iterable[Path], topic: str) -> Iterator[Delivery]:
 
 @dataclass(slots=True)
 class _Transaction:
-    """Of one name, and of how many before it that had the same: of processes that were started again."""
+    """One transaction, and how many earlier ones used its name (after restarts)."""
 
     name: str
     ids: list[str]
@@ -105,7 +104,7 @@ class _Transaction:
     before: int = 0
 
     def rows(self) -> Iterator[ReportedOutcome]:
-        """None where its end was told: its rows are out already."""
+        """Yield rows of unknown outcome, unless its outcome was reported: then its rows are out already."""
         if not self.told:
             yield from self.end("unknown", [])
 
@@ -117,7 +116,7 @@ class _Transaction:
 
 
 def _told(line: "_Line", known: dict[tuple[str, str], _Transaction]) -> Iterator[ReportedOutcome]:
-    """The rows of a transaction that this line ends: the one that it tells of, or one that its successor's begin ends."""
+    """Yield the rows of the transaction that this line ends: the one it names, or the open one before a begin."""
     said = line.said
     line.must(said.keys() <= {line.word, "by", "ids", *(("transaction",) if line.word == "told" else ())})
     name = said.get("begin" if line.word == "begin" else "transaction")
@@ -130,9 +129,9 @@ def _told(line: "_Line", known: dict[tuple[str, str], _Transaction]) -> Iterator
         return
     line.must(said["told"] in _TOLD)
     if before is None:
-        line.refuse(f'transaction {name} has begun before: the line {{"begin": {json.dumps(name)}}}')
+        line.refuse(f'an earlier line that begins transaction {name}: {{"begin": {json.dumps(name)}}}')
     if before.told:
-        line.refuse(f'a transaction is told once; if several clients call theirs {name}, each must say its name: "by": NAME')
+        line.refuse(f'one outcome for each transaction; if several clients have a transaction {name}, add "by": NAME')
     yield from before.end(said["told"], ids)
 
 
@@ -141,11 +140,11 @@ def _told(line: "_Line", known: dict[tuple[str, str], _Transaction]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One statement, and where it stands.
+    """One statement, and its place.
 
     Attributes:
-        start: of its process, from 1.
-        said: the object; None where it is not readable JSON.
+        start: number of its process's start, from 1.
+        said: the object; None if it is not readable JSON.
     """
 
     log: Path
@@ -157,7 +156,7 @@ class _Line:
 
     @property
     def client(self) -> str:
-        """The process, the number of its start, and its client, as far as they are known."""
+        """The process, the number of its start if it is not the first, and its client if it is named."""
         by = self.said.get("by", "")
         self.must(_is_name(by))
         again = f" start {self.start}" if self.start > 1 else ""
@@ -184,12 +183,12 @@ class _Line:
     def refuse(self, expected: str) -> NoReturn:
         said = one_line(self.text.decode(errors="replace"), 120)
         raise InconclusiveError(
-            f"{self.log}:{self.number}: {said}: this is not what a program may say here; expected {expected} (docs/adapters.md)"
+            f"{self.log}:{self.number}: {said}: this line is not a valid statement; expected {expected} (docs/adapters.md)"
         )
 
 
 def _statements(log: Path, pattern: re.Pattern[bytes]) -> Iterator[_Line | None]:
-    """The statements of a log; None where its process has ended and another one begins."""
+    """Yield the statements of a log; None where its process has ended and another one begins."""
     start = 1
     half: _Line | None = None
     with log.open("rb") as lines:

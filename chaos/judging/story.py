@@ -1,4 +1,4 @@
-"""What became of each fault of a run, told once from its events: verdict, report and tests ask it."""
+"""The story of each fault of a run, built once from its events, for verdict, report and tests."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=FaultEvent)
 
 
 class Occurrence(NamedTuple, Generic[F]):
-    """An event, and what it says."""
+    """An event and its value."""
 
     event: Event
     value: F
@@ -29,11 +29,11 @@ class Occurrence(NamedTuple, Generic[F]):
 
 @dataclass(slots=True)
 class Story:
-    """One fault, from its trigger to its heal: the last event of each kind, None for what never happened.
+    """One fault, from its trigger to its heal: the last event of each kind, or None.
 
     Attributes:
         waits: the last begin of its trigger.
-        failures: what failed, by step.
+        failures: step -> its failure.
     """
 
     waits: FaultStepBegan | None = None
@@ -45,7 +45,7 @@ class Story:
 
     @property
     def is_proved(self) -> bool:
-        """Whether its proof says that it took effect."""
+        """Whether its proof shows that it took effect."""
         return self.proved is not None and self.proved.value.effective
 
     @property
@@ -73,7 +73,7 @@ class Story:
 
 
 def stories(faults: Iterable[str], events: Sequence[Event]) -> dict[str, Story]:
-    """Of these faults, in their order; a fault that was spared is not part of the run."""
+    """Build the stories of these faults, in their order; a fault that was spared is not part of the run."""
     spared = {value.fault for _, value in of_type(events, FaultSpared)}
     told = {name: Story() for name in faults if name not in spared}
     for event, value in of_type(events, FaultEvent):

@@ -1,13 +1,13 @@
-"""Landing what `verifiers.transactions` judges: both internal topics of a cluster, and the batches of what transactions wrote.
+"""Land the logs for `verifiers.transactions`: both internal topics of a cluster, and the batches that transactions wrote.
 
-Nothing is changed on the cluster, and no group is joined: batches are fetched from the leaders, read_uncommitted. Of the
-internal topics records are decoded; of all others only the headers of the batches are looked at, so compression, encryption and
-schemas of the application do not matter.
+Nothing is changed on the cluster, and no group is joined: batches are fetched from the leaders, read_uncommitted. Records are
+decoded only in the internal topics; in all others only the headers of batches are read, so compression, encryption and schemas
+of the application do not matter.
 
-    1  the partitions of ``__consumer_offsets`` that hold the groups, and all of ``__transaction_state``: which producers moved
-       positions of the groups, and which logs their transactional ids ever wrote to
-    2  the ends, in the order that `verifiers.transactions.logs` asks for
-    3  what has come to both internal topics meanwhile, and all other logs up to their ends
+    1  the partitions of ``__consumer_offsets`` that hold the groups, and all of ``__transaction_state``: they show which
+       producers moved positions of the groups, and which logs their transactional ids ever wrote to
+    2  the ends, in the order that `verifiers.transactions.logs` prescribes
+    3  new records of both internal topics, and all other logs up to their ends
 """
 
 import ssl
@@ -47,27 +47,27 @@ from verifiers.transactions.logs import (
 
 WITHIN_S = 10.0
 _MOST_BYTES = 4 << 20
-_TRIES = 3  # of an empty answer: what compaction has removed at the end of a log never comes
+_TRIES = 3  # of an empty answer: records that compaction has removed at the end of a log never come
 
 _NS_PER_MS = 1_000_000
-_BY_BROKER = 1  # the type of a timestamp that the broker gave (LogAppendTime)
+_BY_BROKER = 1  # the type of a timestamp that the broker set (LogAppendTime)
 
 Seen = Iterable[Mapping[str, Any]]
 Take = Callable[[Any, Any], None]  # a batch, and a record of it
 
 
 class NotTransactionalError(ChaosError):
-    """The groups have no transactions that could be judged; the message says why, and what to do."""
+    """The groups have no transactions to judge; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class LandingRequest:
-    """What is to be landed.
+    """The groups and topics to land.
 
     Attributes:
         options: of librdkafka, TLS and SASL for example.
-        sinks: topics to be read although no transaction of the groups names them.
-        with_sources: whether the topics that the groups read are landed: only then can rows be compared with records.
+        sinks: topics to read even if no transaction of the groups names them.
+        with_sources: whether to land the topics that the groups read, which comparing rows with records needs.
     """
 
     bootstrap: str
@@ -78,11 +78,11 @@ class LandingRequest:
 
 
 def land(asked: LandingRequest) -> Logs:
-    """Read it all.
+    """Read all logs.
 
     Raises:
-        NotTransactionalError: the groups never committed, or never in a transaction, or a topic is not there.
-        InconclusiveError: a broker does not answer or let us in, or what it answers cannot be read.
+        NotTransactionalError: the groups never committed, or never in a transaction, or a topic is missing.
+        InconclusiveError: a broker does not answer, refuses the login, or its answer cannot be read.
     """
     settings: Mapping[str, str | int] = {
         "bootstrap.servers": asked.bootstrap,
@@ -101,7 +101,7 @@ def land(asked: LandingRequest) -> Logs:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What proxies have seen, of all groups, as they show it (`chaos.cluster.rules`)."""
+    """The proxies' observations of all groups, in their own form (`chaos.cluster.rules`)."""
 
     starts: Seen
     unfenced: Seen
@@ -110,7 +110,7 @@ class Heard:
 
 
 def heard(seen: Heard, group: str, ids: Mapping[str, str]) -> Mapping[str, pa.Table]:
-    """The tables of what proxies have seen of one group, for `Logs`.
+    """Make the tables of the proxies' observations of one group, for `Logs`.
 
     Args:
         ids: hexadecimal id of a topic -> its name; some answers have ids only.
@@ -172,21 +172,21 @@ def _land(reader: "_Reader") -> Logs:
 
 
 def _movers(reader: "_Reader") -> frozenset[int]:
-    """The producers that sent positions of the groups."""
+    """Return the producers that sent positions of the groups."""
     asked = reader.asked
     name = " or ".join(map(repr, asked.groups))
     if not reader.read_positions:
         raise NotTransactionalError(f"the group {name} never committed a position at {asked.bootstrap}: is that its name?")
     if not reader.movers:
-        why = f"the group {name} commits its positions outside of transactions: it cannot be asked"
+        why = f"the group {name} commits its positions outside of transactions, so there are none to judge"
         raise NotTransactionalError(f"{why}; compare its topics with chaos audit topics")
     return frozenset(reader.movers)
 
 
 def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
-    """The logs that the transactional ids of these producers ever had in a transaction, as far as they are there.
+    """Return the existing logs that the transactional ids of these producers ever had in a transaction.
 
-    Of a topic of the application all partitions: rows in no transaction may be in those that no transaction has.
+    An application's topic counts with all partitions: rows in no transaction may be in one that no transaction has.
     """
     ids = {one.transactional_id for _, _, one in reader.read_states if one.producer_id in movers}
     named = {log for _, _, one in reader.read_states if one.transactional_id in ids for log in one.partitions}
@@ -195,14 +195,14 @@ def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
 
 
 def _read_by_groups(reader: "_Reader") -> set[Log]:
-    """What the groups read, if it is asked for, or lost a position: then it must be told whether it is the same topic."""
+    """Return the logs that the groups read: all on request, else those with a removed position, to detect a new topic."""
     asked = reader.asked.with_sources
     wanted = {(one.topic, one.partition) for one in reader.read_positions if asked or one.position is None}
     return {log for log in wanted if reader.has(log)}
 
 
 def _tables(reader: "_Reader", extents: Iterable[Extent], logs: Collection[Log]) -> Logs:
-    """Of the states those of every transactional id that had one of these logs in a transaction."""
+    """Make the tables; states are those of every transactional id that had one of these logs in a transaction."""
     ids = {one.transactional_id for _, _, one in reader.read_states if any(log in logs for log in one.partitions)}
     states = (
         State(number, offset, *one[:4], topic, partition, one.started_ms, one.updated_ms)
@@ -222,7 +222,7 @@ def _tables(reader: "_Reader", extents: Iterable[Extent], logs: Collection[Log])
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads logs of one cluster, over one connection to each broker; what it read is kept."""
+    """Reads logs of one cluster, over one connection to each broker, and keeps them."""
 
     admin: AdminClient
     metadata: Any
@@ -252,7 +252,7 @@ class _Reader:
         return log[1] in self.numbers(log[0])
 
     def numbers(self, topic: str) -> Collection[int]:
-        """The partitions of a topic; none where it is not there, or may not be described."""
+        """Return the partitions of a topic; none if it is missing, or may not be described."""
         found = self.metadata.topics.get(topic)
         return () if found is None else list(found.partitions)
 
@@ -270,7 +270,7 @@ class _Reader:
         return complete_from(low, end, self.batches[log])
 
     def positions(self, log: Log, low: int, high: int) -> None:
-        """A log of positions: its batches, and the positions of the groups."""
+        """Read a log of positions: its batches, and the positions of the groups."""
 
         def take(batch: Any, record: Any) -> None:
             if record.key is None:
@@ -286,7 +286,7 @@ class _Reader:
         self.batches[log] += self._read(log, low, high, take)
 
     def states(self, log: Log, low: int, high: int) -> None:
-        """A coordinator's log; its batches are kept to see what compaction removed."""
+        """Read a coordinator's log; its batches are kept, since they show whether compaction removed any."""
 
         def take(_batch: Any, record: Any) -> None:
             found = internal_topics.transaction(bytes(record.key), None if record.value is None else bytes(record.value))
@@ -299,7 +299,7 @@ class _Reader:
         self.batches[log] += self._read(log, low, high, None)
 
     def _read(self, log: Log, low: int, high: int, take: Take | None) -> Iterator[Batch]:
-        """Every batch between these offsets; compaction may leave holes."""
+        """Yield every batch between these offsets; compaction may leave holes."""
         if low >= high:
             return
         leader = self.metadata.topics[log[0]].partitions[log[1]].leader
@@ -329,7 +329,7 @@ class _Reader:
 
 
 def _parsed(log: Log, data: bytes, low: int, high: int, take: Take | None) -> Iterator[Batch]:
-    """The batches that begin between two offsets, and their records to `take`."""
+    """Yield the batches that begin between two offsets, and give their records to `take`."""
     for batch in complete_batches(data):
         if not low <= batch.base_offset < high:
             continue

@@ -1,7 +1,7 @@
 """The verdict of a run, and the only place that decides it.
 
-verdict = the worst of what each finding means for the run, compared with what the scenario expects; at least UNKNOWN when
-anything kept the run from proving something: a phase failed, a fault had no effect, nothing was compared.
+verdict = the worst outcome of all findings, each compared with the scenario's expectation; at least UNKNOWN if anything kept
+the run from proving something: a phase failed, a fault had no effect, nothing was compared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,25 +33,24 @@ _FAILURES: Mapping[FaultStep, str] = {
     "inject": "it was not injected",
     "heal": "it was not healed",
 }
-_CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ended in it can be judged again
+_CAN_BE_REPEATED = "judge"  # needs only the run directory, so a run that was ended in it can be judged again
 _TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
 _NO_EFFECT = "it had no effect"
 _SOURCE = "source"
 _NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
-_ABSENT_AT_MOST = 0.1  # of the records of a workload
-_IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
+_ABSENT_AT_MOST = 0.1  # part of a workload's records
+_IDLE_AT_MOST = 0.1  # part of the random faults: some hit something that is idle at that moment (docs/adr/0006)
 
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What a scenario expects of the findings of its run.
+    """The scenario's expectations of the findings of its run.
 
     Attributes:
-        verdicts: verifier -> verdict at the output; a verifier that is not named must say VALID.
-        exactly: verifier -> anomaly -> how often (`chaos.grammar.counts`), where the scenario predicts those too.
-        output: the log that these expectations are about, and what was done with its input, for the verifiers that judge only
-            this (`verifiers.commits`): with the source, where several topics are filled. For the others, every other log must
-            be VALID.
+        verdicts: verifier -> verdict at the output; one that is not named must be VALID.
+        exactly: verifier -> anomaly -> how often (`chaos.grammar.counts`), if the scenario predicts counts.
+        output: the log that these expectations are about. For verifiers that judge only an input (`verifiers.commits`) they
+            are about the source instead, also if several topics are filled. Every other log must be VALID.
         has_problems: whether something kept the run from proving anything.
     """
 
@@ -64,15 +63,15 @@ class Expectations:
         return self.verdicts.get(finding.verifier, Verdict.VALID) if self.concern(finding) else Verdict.VALID
 
     def predicted(self, finding: Finding) -> Mapping[str, int | str]:
-        """The counts that the scenario predicts; those that were found where it predicts none."""
+        """Return the counts that the scenario predicts, or the found ones if it predicts none."""
         found: dict[str, int | str] = {anomaly: count for anomaly, count in finding.counts.items() if count}
         return self.exactly.get(finding.verifier, found) if self.concern(finding) else found
 
     def outcome(self, finding: Finding) -> Verdict:
-        """What a finding means for its run: VALID when it is as expected.
+        """Return the outcome of a finding for its run: VALID if it is as expected.
 
-        A control that found nothing shows that fault or verifier is blind only in a run whose faults took effect: a run with
-        problems proved nothing, not about the control either.
+        A control that found nothing shows a harmless fault or a blind verifier only if the run's faults took effect: a run with
+        problems proves nothing, about the control neither.
         """
         if finding.verdict is Verdict.UNKNOWN:
             return Verdict.UNKNOWN
@@ -81,7 +80,7 @@ class Expectations:
         return Verdict.UNKNOWN if finding.verdict is Verdict.VALID and self.has_problems else Verdict.INVALID
 
     def concern(self, finding: Finding) -> bool:
-        """Whether they are about what this finding judges."""
+        """Whether the expectations are about the log of this finding."""
         verifier = OF_LOGS.get(finding.verifier)
         if finding.subject == self.output:
             return True
@@ -90,14 +89,14 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a run comes to, and why.
+    """The verdict of a run, and its reasons.
 
     Attributes:
         problems: every reason for not being VALID that is not a finding.
         phase_errors: phase -> the error that ended it; only phases that failed.
-        stories: fault -> what became of it; a fault that was spared is left out.
-        fault_problems: fault -> why it proves nothing, "" when all went well; of the same faults.
-        not_sent: the request that a fault waited for was never sent, as the scenario expects.
+        stories: fault -> its story; a fault that was spared is left out.
+        fault_problems: fault -> why it proves nothing, "" if all went well; the faults of `stories`.
+        not_sent: whether the request that a fault waited for was never sent, as the scenario expects.
     """
 
     verdict: Verdict
@@ -123,7 +122,7 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     as_expected = {failed.error for _, failed in of_type(events, PhaseFailed) if scenario.ends and failed.says(scenario.ends)}
     problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected]
     if scenario.ends and not as_expected:
-        problems.append(f"the scenario expects that the pipeline ends and says {scenario.ends!r}, and it did not")
+        problems.append(f"the scenario expects that the pipeline ends with {scenario.ends!r}, but it did not")
     problems += _less_than_declared(scenario, findings)
     problems += [f"{fault}: {problem}" for fault, problem in fault_problems.items() if problem and fault not in excused]
     if not findings and not problems:
@@ -147,7 +146,7 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
 
 
 def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> Iterator[str]:
-    """Records that nobody was told of and that are in no log: a few are the faults' own, many are another workload."""
+    """Yield a problem if many records have an unknown outcome and are in no log; faults explain only a few."""
     for finding in findings:
         absent = finding.counts.get("absent", 0) if finding.verifier == "ledger" else 0
         if absent > _ABSENT_AT_MOST * scenario.workload.total:
@@ -158,13 +157,13 @@ def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> It
 
 
 def _output(scenario: "Scenario", findings: Sequence[Finding]) -> str:
-    """The log that is the outcome of the run: the sink, else what was filled last; "" where that was not judged."""
+    """Return the log that is the run's output: the sink, else the topic that was filled last; "" if none was judged."""
     judged = {finding.subject for finding in findings}
     return next((name for name in ("sink", *reversed(tuple(scenario.subjects.values()))) if name in judged), "")
 
 
 def _output_compared(scenario: "Scenario", findings: Iterable[Finding]) -> bool:
-    """Whether a log was read; progress is judged by the history alone."""
+    """Whether a verifier read the output's log; progress is judged by the history alone."""
     compared = {finding.subject for finding in findings if finding.verifier != PROGRESS}
     return "sink" in compared if _has_sink(scenario) else bool(compared)
 
@@ -174,9 +173,9 @@ def _has_sink(scenario: "Scenario") -> bool:
 
 
 def _exact(finding: Finding, wanted: Mapping[str, int | str]) -> bool:
-    """These anomalies this often and no others; what a verifier counts besides (aborted rows, say) is not predicted.
+    """Whether a finding has the predicted anomalies, as often, and no others; other counts (aborted rows, say) are free.
 
-    Where one is predicted as ``some``, the fault is not exact, and there may be others too.
+    If one is predicted as ``some``, the fault is not exact, and there may be others, too.
     """
     if not all(fits(often, finding.counts.get(anomaly, 0)) for anomaly, often in wanted.items()):
         return False
@@ -186,7 +185,7 @@ def _exact(finding: Finding, wanted: Mapping[str, int | str]) -> bool:
 
 
 def _phases_by_error(phase_errors: Mapping[str, str]) -> Mapping[str, list[str]]:
-    """A pipeline that has ended is told once, though every later phase failed by it."""
+    """Group the phases by error: a pipeline that has ended is one problem, though every later phase fails by it."""
     phases: dict[str, list[str]] = {}
     for phase, error in phase_errors.items():
         phases.setdefault(error, []).append(phase)
@@ -211,7 +210,7 @@ def _fault_problem(story: Story, samples: Sequence[tuple[Event, ProgressSampled]
     if story.injected is None:
         return "the run ended before it was injected"
     if "prove" in story.failures:
-        return f"it could not be checked whether it had an effect: {story.failures['prove'].error}"
+        return f"the check of its effect failed: {story.failures['prove'].error}"
     if story.is_effective:
         return _in_vain(story.injected.event, samples)
     taken_back = story.healed if story.is_proved else None
@@ -219,7 +218,7 @@ def _fault_problem(story: Story, samples: Sequence[tuple[Event, ProgressSampled]
 
 
 def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
-    """A fault that came when there was nothing left to break proves nothing."""
+    """Why a fault proves nothing if it came when there was nothing left to break; else ""."""
     before = [sample for event, sample in samples if event.index < injected.index]
     if not before or before[-1].committed < before[-1].total:
         return ""
@@ -229,19 +228,19 @@ def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) 
 
 
 def _has_ended_healed(story: Story, ends: str) -> bool:
-    """Whether a fault that took effect was healed by starting a pipeline again which then ended at once, as it must."""
+    """Whether a fault took effect, and only its heal failed: the restarted pipeline ended at once, as declared."""
     return story.is_effective and set(story.failures) == {"heal"} and story.failures["heal"].says(ends)
 
 
 def _idle(schedule: "Schedule", fault_problems: Mapping[str, str]) -> set[str]:
-    """Random faults that had nothing to break while they lasted, such as a link that nothing used, if they are few."""
+    """Return the random faults that had nothing to break, such as a link that nothing used, if they are few."""
     by_chance = [step.name for step in schedule.steps if step.by_chance and step.name in fault_problems]
     idle = {name for name in by_chance if fault_problems[name] == _NO_EFFECT}
     return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else set()
 
 
 def _not_triggered(schedule: "Schedule", told: Mapping[str, Story]) -> set[str]:
-    """Faults that wait for a request, or for another fault, and whose trigger never came."""
+    """Return the faults that wait for a request, or for another fault, and whose trigger never came."""
     waiting = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
     return {name for name, story in told.items() if name in waiting and story.triggered is None}
 
@@ -259,5 +258,5 @@ def _not_sent_problem(events: Sequence[Event]) -> str:
     if intercepted or any(value.sent for value in missed):
         return "it was sent"
     if any(value.unparsed for value in missed):
-        return "that cannot be told: there is traffic on its links that is not Kafka's protocol"
-    return "that cannot be told: no trigger waited for it until the end of the run"
+        return "its links carry traffic that is not Kafka's protocol, which may hide it"
+    return "no trigger waited for it until the end of the run"

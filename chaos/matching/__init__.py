@@ -1,1 +1,1 @@
-"""Which row of a log answers which record that it must hold: the definition, and in `fast` what finds the same sooner."""
+"""Match the rows of a log with the records that it must hold: the definition, and faster equivalents in `fast`."""

@@ -1,20 +1,20 @@
-"""Which record of the source each row of the sink answers, where keys may recur.
+"""Find the record of the source that each row of the sink answers, if keys may recur.
 
 A row answers a record of its own partition, key and value; else one of its key and value, and it is misrouted; else, if nothing
-demands its value, one of its key, and its value is wrong. Each record is answered once, and of those alike the k-th row answers
-the k-th record. A row that is left is one too many, and has the id of the first record like it; or its key is not in the
-source, and it has an id of the last line. Where a record may be anywhere, the partition plays no part.
+demands its value, one of its key, and its value is wrong. Each record is answered once, and the k-th of several equal rows
+answers the k-th equal record. A row that is left over is one too many, and has the id of the first record like it; or its key
+is not in the source, and it has an id of the last line. If a record may be anywhere, the partition plays no part.
 
-Which of several records that are alike a row answers cannot be told from the row. It need not be, for nothing but their order
-depends on it; and the order of these cannot be told:
+A row does not show which of several equal records it answers. Only their order depends on it; so the order of these is not
+known:
 
     there too often or too rarely   any of them may be the one too many, or the one that is missing
-    with a value nothing demands    and of a key that recurs: the row may stand in the place of any of its records
+    with a value nothing demands    and a key that recurs: the row may stand in the place of any of its records
     in several partitions           and a record may be anywhere: rows of one partition may answer records of any other
     not processed yet               and a log was compacted: the rows of earlier ones may have been removed, or their records
 
-Compaction removes all but the last records of a key, so what is left of records that are alike are the last of them. Where a
-log was compacted, the last row answers the last of them that was processed, and so on backwards. Then two things are undecided:
+Compaction removes all but the last records of a key, so it leaves the last of several equal records. If a log was compacted,
+the last row answers the last of them that was processed, and so on backwards. Then two things are undecided:
 
     a row that is left over      the source was compacted: the row may answer a record that was removed; so may one of another
                                  value, unless it is where the answer to a record of its key would be
@@ -35,13 +35,13 @@ _EXACT, _ALIKE = ("partition", "key", "value"), ("key", "value")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was found.
+    """The rows of the sink, matched with records.
 
     Attributes:
-        rows: those of the sink with the ``id`` of the record that each answers, null where there is no key.
-        unordered: partition and offset of the rows whose order cannot be told; None where that is so of none.
-        undecided: how many rows are left out, because the source was compacted.
-        removed: ``id`` of the records whose answers may have been removed from the sink; None where there are none.
+        rows: rows of the sink with the ``id`` of the record that each answers, null without a key.
+        unordered: partition and offset of the rows whose order is not known; None if there are none.
+        undecided: number of rows that are left out, because the source was compacted.
+        removed: ``id`` of the records whose answers may have been removed from the sink; None if there are none.
     """
 
     rows: DataFrame
@@ -62,16 +62,16 @@ def find(
     known: DataFrame | None = None,
     as_they_are: bool = False,
 ) -> Answers:
-    """The answers to what is demanded.
+    """Match the rows of a sink with the demanded records.
 
     Args:
-        wanted: partition, offset, key, value and id of what is demanded, and whether compaction may have removed its answer.
+        wanted: partition, offset, key, value and id of demanded records, and whether compaction may have removed the answer.
         lines: ids are offset * lines + partition; the last line is that of keys which the source does not have.
         anywhere: whether a record may be in any partition of the sink.
         compacted: ``source``, ``sink``, or both.
-        keep: what is done with rows that are asked for several times.
-        known: partition and offset of rows, and the ``id`` of what each answers, where that is certain.
-        as_they_are: whether a row that is left has an id of the last line though its key is in the source.
+        keep: keeps rows that several queries use.
+        known: partition and offset of rows with a certain answer, and its ``id``.
+        as_they_are: whether a row that is left over has an id of the last line even if its key is in the source.
     """
     processed = f"offset < {by_partition(positions)}"
     last = processed if compacted else ""
@@ -109,7 +109,7 @@ def find(
 def _certain(
     wanted: DataFrame, rows: DataFrame, known: DataFrame | None, match: Callable[[DataFrame, DataFrame], DataFrame]
 ) -> DataFrame:
-    """The rows with the ``id`` of what they answer, or null: what is known, and the rest as it is matched."""
+    """Add the ``id`` of the answered record to rows, or null: as known, or else as matched."""
     if known is None:
         return match(wanted, rows)
     free, left = wanted.join(known.select("id"), "id", "left_anti"), rows.join(known, ["partition", "offset"], "left_anti")
@@ -118,10 +118,10 @@ def _certain(
 
 
 def matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str = "") -> DataFrame:
-    """The rows with the ``id`` of what they answer, or null: of those alike in these columns the k-th answers the k-th.
+    """Add the ``id`` of the answered record to rows, or null: among rows equal in these columns, the k-th answers the k-th.
 
     Args:
-        last: empty, or what is true of records that are answered from the last one backwards, before the others.
+        last: SQL that holds for records that are answered first, from the last one backwards; or "".
     """
     first = f"PARTITION BY {', '.join(by)} ORDER BY"
     backwards = "partition DESC, offset DESC"
@@ -133,7 +133,7 @@ def matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str = "
 
 
 def _named(changed: DataFrame, wanted: DataFrame, lines: int, *, as_they_are: bool) -> DataFrame:
-    """Rows whose value nothing demands, with an ``id``: ``own``, else the first of their key, else one of the last line."""
+    """Give an ``id`` to rows with a value that nothing demands: ``own``, else the first of the key, else of the last line."""
     alike = "partition, offset" if as_they_are else "key"  # rows as they are have nothing in common
     stray = f"min(offset * {lines - 1} + partition) OVER (PARTITION BY {alike}) * {lines} + {lines - 1} AS stray"
     no_key = changed.selectExpr("*", "CAST(NULL AS BIGINT) AS of_key")
@@ -142,7 +142,7 @@ def _named(changed: DataFrame, wanted: DataFrame, lines: int, *, as_they_are: bo
 
 
 def _in_their_places(changed: DataFrame, sure: DataFrame, lines: int, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """The rows of other values, of which only those answer a record that come after all that is before it, and before the rest.
+    """Keep the answers of changed rows only if they lie behind all rows before the record's place, and before the others.
 
     A row elsewhere is an earlier version of its key, and the record has no answer.
     """
@@ -157,7 +157,7 @@ def _in_their_places(changed: DataFrame, sure: DataFrame, lines: int, keep: Call
         placed = numbered.selectExpr(
             "*",
             f"max(IF({told}, offset, NULL)) OVER ({of_line} ORDER BY number, offset {before}) AS after",
-            # what follows, in n log n steps: a frame up to UNBOUNDED FOLLOWING is made anew for each row
+            # rows behind, in n log n steps: Spark computes a frame up to UNBOUNDED FOLLOWING anew for each row
             f"min(IF({told}, offset, NULL)) OVER ({of_line} ORDER BY number DESC, offset DESC {before}) AS before",
         ).where("NOT beside")
         fits = "coalesce(offset > after, true) AND coalesce(offset < before, true)"
@@ -167,24 +167,24 @@ def _in_their_places(changed: DataFrame, sure: DataFrame, lines: int, keep: Call
 
 
 def _looked_up(rows: DataFrame, wanted: DataFrame, by: Sequence[str], name: str) -> DataFrame:
-    """The rows and, as a last column, the id of the first record that is like each in these columns; null if there is none."""
+    """Add a last column to rows: the id of the first record that equals each in these columns, or null."""
     firsts = wanted.groupBy(*(F.col(column).alias(f"_{column}") for column in by)).agg(F.min("id").alias(name))
     alike = F.expr(" AND ".join(f"{column} <=> _{column}" for column in by))
     return rows.join(firsts, alike, "left").select(*rows.columns, name)
 
 
-# whose order cannot be told ------------------------------------------------------------------------------------------------
+# unknown order -------------------------------------------------------------------------------------------------------------
 
 
 def _recurring(wanted: DataFrame, odd: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Those of the odd keys and values that are like, in these columns, what is demanded more than once."""
+    """Select the odd keys and values that equal, in these columns, a record that is demanded more than once."""
     recurring = wanted.groupBy(*(F.col(name).alias(f"_{name}") for name in by)).count().where("count > 1")
     alike = F.expr(" AND ".join(f"{name} <=> _{name}" for name in by))
     return odd.distinct().join(recurring, alike, "left_semi")
 
 
 def _spread(named: DataFrame, lines: int) -> DataFrame:
-    """Key and value of rows that are alike, and are in several partitions or answer records of several."""
+    """Return key and value of equal rows that are in several partitions, or answer records of several."""
     ends = (
         f"{end}({what}) AS {end}_{name}"
         for name, what in (("here", "partition"), ("there", f"id % {lines}"))
@@ -195,7 +195,7 @@ def _spread(named: DataFrame, lines: int) -> DataFrame:
 
 
 def _places(named: DataFrame, classes: Sequence[DataFrame]) -> DataFrame | None:
-    """Partition and offset of the rows with these keys and values; None where there are none."""
+    """Return partition and offset of the rows with these keys and values; None if there are no classes."""
     if not classes:
         return None
     these = reduce(DataFrame.unionByName, classes).selectExpr("key AS _key", "value AS _value")

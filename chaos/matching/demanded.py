@@ -1,11 +1,11 @@
-"""The rows that a log must hold, whoever says which they are (`chaos.expectation`)."""
+"""The rows that a log must hold, whatever defines them (`chaos.expectation`)."""
 
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 Columns = tuple[tuple[str, str], ...]
-"""Names and types, as Spark writes types."""
+"""Names and types, in Spark's notation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +14,10 @@ class Demanded:
 
     Attributes:
         rows: key string, value string, partition int, offset long; the last two are of the source, and may be null.
-        count: how many.
-        unordered: why their order is not known; "" where each has a place of its own in the source.
+        count: number of rows.
+        unordered: why their order is not known; "" if each has a place of its own in the source.
         placed: whether each has a place.
-        left: how many records of the source the pipeline is not past.
+        left: number of records of the source that the pipeline has not passed.
     """
 
     rows: DataFrame

@@ -1,15 +1,15 @@
-"""Rows of one's own are numbered for the verifiers, which judge numbers: which row of a log answers which row that is demanded.
+"""Number the user's own rows for the verifiers, which judge numbers: match the rows of a log with the demanded rows.
 
-Keys may recur, be null or be any bytes, so both sides are multisets, and `chaos.matching.answers` says which row answers which.
-The id of a demanded row is ``number * (P + 1) + its partition``, where its number rises by one in its partition: in the source
-in the order of sending, in the sink with the offsets of the source. What answers nothing has an id of the last line, P.
+Keys may recur, be null or be any bytes, so both sides are multisets, and `chaos.matching.answers` matches them. The id of a
+demanded row is ``number * (P + 1) + its partition``; its number rises by one in its partition: in the source in the order of
+sending, in the sink with the offsets of the source. A row that answers nothing has an id of the last line, P.
 
-In the source an acknowledgement says where a row is, and where it says so truly that decides. Other records are answered in the
-order of sending, first those that must be there. What was refused is demanded by nothing; if it is there all the same, it
-has its own id, so that `verifiers.ledger` finds it.
+In the source an acknowledgement names the place of a row; if the row is there, that decides. Other records are answered in the
+order of sending, first those that must be there. Nothing demands a refused record; if it is in the log all the same, it has
+its own id, so that `verifiers.ledger` finds it.
 
-The evidence has the logs as they are. `numbered` is what the verifiers see that look at ids, and `named` gives the findings
-their keys back.
+The evidence has the logs unchanged. `numbered` makes the evidence for verifiers that look at ids, and `named` gives the
+findings their keys back.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ from verifiers.details import Detail, Key, Place, R, Record, joined, replaced
 from verifiers.findings import at
 from verifiers.ordering import Ordering
 
-OF_STATE = "the sink is a state: of each key its last value counts, and not how it came to that"
+OF_STATE = "the sink is a state: only the last value of each key counts"
 AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
-"""Verifiers that compare views of a log with each other, or keys with what was told of them: these are given it as it is."""
+"""Verifiers that compare views of a log with each other, or keys with reported outcomes: they get the log unchanged."""
 _HEADERS = " headers="
-_WHOLLY = 2**62  # a position that is past all
+_WHOLLY = 2**62  # a position past all records
 NO_KEY = "0x"  # the text of no bytes: see `text`
 _SENT = "id long, partition int, number long, key binary, value binary, headers array<struct<key: string, value: binary>>"
 _LINES = "id long, outcome string, partition int, offset long"
@@ -38,15 +38,15 @@ _ALIKE = ("partition", "key", "value")
 
 
 def text(column: str) -> str:
-    """SQL: bytes as verifiers compare them and people read them; `chaos.loader.rows_file.text` explains them."""
+    """SQL: bytes as text that verifiers compare and people read; `chaos.loader.rows_file.text` explains it."""
     plain = f"CAST({column} AS STRING)"
     return f"IF(is_valid_utf8({plain}) AND NOT startswith({plain}, '0x'), {plain}, concat('0x', hex({column})))"
 
 
 def with_headers(value: str, headers: str) -> str:
-    """SQL: the text of a value and, where a record has headers, these behind it, so that both are compared and shown.
+    """SQL: the text of a value, and behind it the headers, if any, so that both are compared and shown.
 
-    No two texts are alike unless values and headers are, in their order: a value that reads as if headers followed is in hex.
+    Equal texts have equal values and headers, in their order: a value that reads as if headers followed is in hex.
     """
     plain, shown = text(value), f"to_json(transform({headers}, h -> struct(h.key AS key, {text('h.value')} AS value)))"
     unlike = f"IF(instr({plain}, '{_HEADERS}') > 0, concat('0x', hex({value})), {plain})"
@@ -55,10 +55,10 @@ def with_headers(value: str, headers: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """What is demanded of a log, and which of its records answer that; columns as in `verifiers.evidence`.
+    """The expected rows of a log, and the records that answer them; columns as in `verifiers.evidence`.
 
     Attributes:
-        answers, keys: None where the keys are the ids.
+        answers, keys: None if the keys are the ids.
         ledger: of the source only.
         anywhere, unordered, unsaid, state: as in the evidence.
     """
@@ -74,25 +74,25 @@ class Numbered:
 
     @property
     def views(self) -> Mapping[str, DataFrame]:
-        """What the evidence has of it beside what is expected."""
+        """The views of the evidence."""
         views = {"answers": self.answers, "keys": self.keys, "ledger": self.ledger}
         return {name: view for name, view in views.items() if view is not None}
 
 
 Numbering = Callable[[DataFrame], Numbered]
-"""From the records of a log, as they were read."""
+"""A function that numbers the records of a log, as they were read."""
 
 
 def lines_of(*bounds: Mapping[int, Bounds]) -> int:
-    """One for each partition of these logs, and one for what answers nothing."""
+    """Return the number of lines: one for each partition of these logs, and one for rows that answer nothing."""
     return 2 + max((partition for one in bounds for partition in one), default=0)
 
 
 def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int, *, headers: bool = True) -> Numbering:
-    """Of the source: what was sent, by its file and the loader's ledger.
+    """Make the numbering of the source from the file of sent rows and the loader's ledger.
 
     Args:
-        headers: whether they are compared, too.
+        headers: whether headers are compared, too.
     """
     value = with_headers("value", "headers") if headers else text("value")
     sent = spark.read.schema(_SENT).parquet(str(rows))
@@ -126,15 +126,14 @@ def of_sink(
     identity: str = "",
     as_they_are: bool = False,
 ) -> Numbering:
-    """Of the sink: the rows that a model demands, which may be the source itself.
+    """Make the numbering of the sink from the rows that a model demands; these may be the source itself.
 
     Args:
-        demanded: key, value, and partition and offset of the source record that demands the row, null where none does alone.
+        demanded: key, value, and partition and offset of the source record that demands the row, null if no single one does.
         anywhere: whether a record may be in any partition of the sink.
-        unordered: why the order of these rows is not known; "" where each has a place of its own.
-        identity: SQL over key and value, by which rows are told apart beside their keys; "" for the keys alone.
-        as_they_are: whether a row whose key is demanded, and is answered as often as that, is one that nothing demands. Else it
-            is one too many of that key.
+        unordered: why the order of these rows is not known; "" if each has a place of its own.
+        identity: SQL over key and value that distinguishes rows of one key; "" for the keys alone.
+        as_they_are: whether a surplus row of a demanded key is one that nothing demands; else it is one too many of that key.
     """
 
     def number(observed: DataFrame) -> Numbered:
@@ -164,10 +163,10 @@ def of_sink(
 
 
 def of_last_values(demanded: DataFrame, positions: Mapping[int, int], lines: int) -> Numbering:
-    """Of a sink that is a state: a value for each key, whichever partition it is in. What was written before answers nothing.
+    """Make the numbering of a state: one value for each key, in any partition. Earlier values answer nothing.
 
     Args:
-        demanded: key and value, and partition and offset, which are not looked at.
+        demanded: key and value; partition and offset are ignored.
     """
     nowhere = demanded.selectExpr("key", "value", "CAST(NULL AS BIGINT) AS partition", "CAST(NULL AS BIGINT) AS offset")
 
@@ -179,13 +178,13 @@ def of_last_values(demanded: DataFrame, positions: Mapping[int, int], lines: int
 
 
 def last_of_each(log: DataFrame) -> DataFrame:
-    """The rows by which readers know the value of a key: the last in each partition, unless that is a tombstone."""
+    """Select the rows that give readers the value of a key: the last in each partition, unless it is a tombstone."""
     last = "row_number() OVER (PARTITION BY partition, key ORDER BY offset DESC) AS from_last"
     return log.selectExpr("*", last).where("from_last = 1 AND value IS NOT NULL").drop("from_last")
 
 
 def unsaid(reason: str) -> Numbering:
-    """Of a sink of which it cannot be said what it must hold."""
+    """Make the numbering of a sink whose expected rows are not known."""
 
     def number(observed: DataFrame) -> Numbered:
         rows = observed.selectExpr("CAST(NULL AS BIGINT) AS id", "partition", "offset", "key", "value").limit(0)
@@ -197,15 +196,15 @@ def unsaid(reason: str) -> Numbering:
 
 
 def held(rows: DataFrame) -> DataFrame:
-    """The same rows, computed once, and freed with the last that refers to them."""
+    """Compute rows once; they are freed with the last reference to them."""
     return rows.localCheckpoint()
 
 
 def keyed(rows: DataFrame, identity: str = "") -> DataFrame:
-    """The same, where a record without a key has one that no record has, and its identity stands behind the key.
+    """Replace a null key by `NO_KEY`, and append the identity to each key.
 
-    Texts of folders may be any. One that reads like that of no key gets a NUL in the middle; before an identity, a key that
-    reads as if one followed gets one there.
+    Keys of folders may be any text. A key that reads like `NO_KEY` gets a NUL in the middle; a key that reads as if an identity
+    followed gets one there.
     """
     nul = "CAST(X'00' AS STRING)"
     like_none = f"key = '{NO_KEY}' OR startswith(key, concat('{NO_KEY}', {nul})) OR startswith(key, '{NO_KEY} [')"
@@ -217,14 +216,14 @@ def keyed(rows: DataFrame, identity: str = "") -> DataFrame:
 
 
 def _shown(key: str) -> str:
-    """A key as people read it, perhaps with an identity behind it."""
+    """Return a key as people read it, perhaps with an identity behind it."""
     if key == NO_KEY or key.startswith(f"{NO_KEY} ["):
         return f"null{key.removeprefix(NO_KEY)}"
     return key.replace(" \0[", " [").replace("\0\0", "\0").replace(f"{NO_KEY}\0", NO_KEY, 1)
 
 
 def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame, DataFrame | None]:
-    """The records of the source with their ids; and the places of those whose order cannot be told."""
+    """Return the records of the source with their ids, and the places of those with unknown order."""
     needed = wanted.where("outcome <> 'fail'").drop("outcome", "at", "acknowledged")
     told = wanted.where("outcome = 'ok'").selectExpr("id", "at AS partition", "acknowledged AS offset", "key", "value")
     same = F.expr(
@@ -265,7 +264,7 @@ def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame
 
 
 def _with_refused(named: DataFrame, refused: DataFrame, lines: int) -> DataFrame:
-    """The same, where what answers nothing is told from what was refused, and is there all the same."""
+    """Separate unmatched rows from refused records that are in the log anyway."""
     nobodys = f"id % {lines} = {lines - 1}"
     found = answers.matched(refused, named.where(nobodys).withColumnRenamed("id", "stray"), _ALIKE)
     rest = found.selectExpr("partition", "offset", "timestamp_ms", "key", "value", "coalesce(id, stray) AS id")
@@ -291,7 +290,7 @@ def _keys(wanted: DataFrame, named: DataFrame, lines: int) -> DataFrame:
 
 
 def numbered(one: Evidence, lines: int) -> Evidence:
-    """The evidence with ids in place of keys; the same where it is of integers."""
+    """Replace the keys of the evidence by ids; evidence of integers stays."""
     if one.answers is None:
         return one
     ids = one.answers.select("partition", "offset", "id")
@@ -302,10 +301,10 @@ def numbered(one: Evidence, lines: int) -> Evidence:
 
 
 def of_certain_order(finding: Finding, one: Evidence) -> Finding:
-    """The finding of `ordering`, of those whose order can be told; where none is late, nothing is uncertain.
+    """Restrict a finding of `ordering` to rows with a known order; without an inversion, nothing is uncertain.
 
     Args:
-        one: the evidence that was judged, `numbered`.
+        one: the judged evidence, `numbered`.
     """
     if one.answers is None or finding.verifier != "ordering" or not finding.count:
         return finding
@@ -315,12 +314,12 @@ def of_certain_order(finding: Finding, one: Evidence) -> Finding:
         return finding
     kept = one.observed.join(doubtful, ["partition", "offset"], "left_anti").select(*one.observed.columns)
     ordered = Ordering().check(replace(one, observed=kept))
-    why = f"{count} records recur, and are wrong, or there too often or too rarely: their order cannot be told"
+    why = f"the order of {count} rows was not judged: their keys repeat, and some copies are missing, extra or wrong"
     return replace(ordered, note=joined((ordered.note, why)))
 
 
 def named(finding: Finding, one: Evidence) -> Finding:
-    """The finding with keys in place of ids, and with the places of a table, in its examples and the facts of their details.
+    """Replace ids by keys, and add the places of a table, in a finding's examples and the facts of their details.
 
     Args:
         one: the evidence as it was landed.
@@ -336,7 +335,7 @@ def named(finding: Finding, one: Evidence) -> Finding:
 
 
 def _placed(examples: Sequence[Example], places: DataFrame) -> tuple[Example, ...]:
-    """The examples with their places in a table, also where they name others: it has no partitions and offsets."""
+    """Add places in a table, which has no partitions and offsets, to examples and to the rows that they name."""
     others = {place.offset for one in examples for place in _facts(one, Place) if _is_judged(place)}
     asked = sorted(others | {one.offset for one in examples if one.offset is not None})
     rows = places.where(F.col("offset").isin(asked)).collect() if asked else ()
@@ -353,18 +352,18 @@ def _placed(examples: Sequence[Example], places: DataFrame) -> tuple[Example, ..
 
 
 def _is_judged(place: Place) -> bool:
-    """Whether it is in the log that is judged, and not in the source."""
+    """Whether a place is in the judged log, not in the source."""
     return place.partition is None or place.partition.side != "source"
 
 
 def keys_of(keys: DataFrame, ids: frozenset[int]) -> Mapping[int, str]:
-    """The keys of these ids, as people read them."""
+    """Id -> key, as people read it."""
     rows = keys.where(F.col("id").isin(sorted(ids))).collect() if ids else ()
     return {row["id"]: _shown(row["key"]) for row in rows}
 
 
 def with_keys(one: Example, keys: Mapping[int, str]) -> Example:
-    """The example with the keys of its ids, where they are known, also of others that it names."""
+    """Replace the ids of an example, and of the records that it names, by their keys, if known."""
 
     def record(found: Record) -> Record:
         return replace(found, keys=tuple(keys.get(id_, str(id_)) for id_ in found.ids))
@@ -377,7 +376,7 @@ def with_keys(one: Example, keys: Mapping[int, str]) -> Example:
 
 
 def ids_in(examples: Sequence[Example]) -> frozenset[int]:
-    """The ids of the examples, and of the records that they name."""
+    """Collect the ids of the examples, and of the records that they name."""
     others = {id_ for one in examples for record in _facts(one, Record) for id_ in record.ids}
     held = {int(key.text) for one in examples for key in _facts(one, Key) if key.text is not None}
     return frozenset(others | held | {one.id for one in examples if isinstance(one.id, int)})
@@ -388,7 +387,7 @@ def _facts(one: Example, kind: type[R]) -> Iterator[R]:
 
 
 def _with_keys_there(examples: Sequence[Example], observed: DataFrame) -> tuple[Example, ...]:
-    """The examples with the keys at their places."""
+    """Give the examples the keys at their places."""
     places = {(one.partition, one.offset) for one in examples if one.offset is not None}
     rows = observed.where(at(places)).select("partition", "offset", "key").collect() if places else ()
     keys = {(row["partition"], row["offset"]): "null" if row["key"] is None else row["key"] for row in rows}

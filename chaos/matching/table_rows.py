@@ -1,7 +1,7 @@
-"""The rows of a table, as the job's own Spark has landed them, become evidence that is judged as a log is.
+"""Turn the rows of a table, which the job's own Spark has landed, into evidence that is judged like a log.
 
 A table has no offsets: its rows are numbered by time and place, in a partition of their own. They are judged as a multiset, so
-that these numbers decide nothing; findings name the file and the version of the table instead.
+these numbers decide nothing; findings name the file and the version of the table instead.
 """
 
 import json
@@ -26,13 +26,13 @@ _NUMBER = "row_number() OVER (ORDER BY timestamp_ms, place, value, key) - 1"
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What was read.
+    """The landed rows of a table.
 
     Attributes:
         rows: a folder, with key string, value string, place string and timestamp_ms long.
         columns: of the table.
-        version: which version of it was read, in words.
-        count: of rows.
+        version: the version that was read, in words.
+        count: number of rows.
     """
 
     rows: Path
@@ -42,7 +42,7 @@ class Landed:
 
 
 def read(place: Path, table: TableSink) -> Landed:
-    """What a reading has left in its folder.
+    """Load the folder of a reading.
 
     Raises:
         InconclusiveError: the table could not be read; the message says what to mend.
@@ -66,7 +66,7 @@ def land(
     """Write the evidence of the sink.
 
     Args:
-        number: which of its rows are expected.
+        number: finds the expected rows, and their answers.
         folder: of all evidence.
     """
     rows = spark.read.schema(_LANDED).parquet(str(found.rows))

@@ -1,17 +1,17 @@
-"""The source that a loader of the user's own has filled: its records are numbered by what the loader said of them.
+"""Number the records of a source that a user's own loader filled, from the loader's reports.
 
-What was sent is not known beforehand, so a record is right if the loader has told of it. What it acknowledged at a place is the
-record that is there; where none is, or another acknowledgement named that place before, it is missing. The records that no
+The records are not known beforehand, so a record is right if the loader reported it. An acknowledgement with a place belongs to
+the record there; if there is none, or an earlier acknowledgement named that place, the record is missing. The records that no
 acknowledgement names are, as many as there are of each, and in this order:
 
     acknowledged without a place   of this partition
     of unknown outcome             sent, and never answered
-    duplicates                     of a record of the same key and value in this partition that was acknowledged
-    refused                        and there all the same
-    phantoms                       nobody said that they were sent
+    duplicates                     of an acknowledged record with the same key and value in this partition
+    refused                        but in the log all the same
+    phantoms                       no report says that they were sent
 
-In its partition what was acknowledged has the order in which it was sent; the order of the rest cannot be told. Ids are those
-of `chaos.matching.row_ids`. A record that is missing is named by the loader's own name of it, for its key is not known.
+Acknowledged records of a partition have the order in which they were sent; the order of the rest is not known. Ids are those
+of `chaos.matching.row_ids`. A missing record has the loader's own name, since its key is not known.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _PLACE = ["partition", "offset"]
 
 
 def of_source(spark: SparkSession, ledger: Path, lines: int) -> Numbering:
-    """Of the source: what its loader said (`chaos.loader.user_loader`)."""
+    """Make the numbering of the source from the reports of its loader (`chaos.loader.user_loader`)."""
     told = spark.read.csv(str(ledger), header=True, schema=f"{_LEDGER}, error string", escape='"').drop("error")
 
     def number(observed: DataFrame) -> Numbered:
@@ -51,9 +51,9 @@ def of_source(spark: SparkSession, ledger: Path, lines: int) -> Numbering:
 
 
 def _numbered(told: DataFrame, lines: int) -> DataFrame:
-    """The ledger by ids; column added: claim (which acknowledgement of its place it is, in the order of sending).
+    """Number the ledger by ids; column added: claim (the rank among acknowledgements of its place, in the order of sending).
 
-    Acknowledged in a partition: by its order there. All others come after these, in the first line.
+    Records acknowledged in a partition are numbered by their order there. All others come after them, in the first line.
     """
     order = "row_number() OVER (PARTITION BY outcome, partition ORDER BY id) - 1"
     claim = "IF(offset IS NULL, NULL, row_number() OVER (PARTITION BY outcome, partition, offset ORDER BY id)) AS claim"
@@ -70,7 +70,7 @@ def _numbered(told: DataFrame, lines: int) -> DataFrame:
 
 
 def _named(rows: DataFrame, sent: DataFrame, lines: int) -> DataFrame:
-    """Every record of the source with its id, and whether its order is known."""
+    """Give every record of the source its id, and whether its order is known."""
     claims = sent.where("outcome = 'ok' AND claim = 1").select(*_PLACE, "id")
     placed = rows.join(claims, _PLACE).withColumn("ordered", F.lit(True)).localCheckpoint()  # noqa: FBT003 - a column
     left = rows.join(claims, _PLACE, "left_anti")
@@ -89,11 +89,11 @@ def _named(rows: DataFrame, sent: DataFrame, lines: int) -> DataFrame:
 
 
 def _taken(rows: DataFrame, wanted: DataFrame, by: Sequence[str]) -> DataFrame:
-    """The rows, of which as many as there are of these have their ids: first those that are like no other.
+    """Give ids to rows without one, as far as there are any: first to rows that equal no acknowledged one.
 
     Args:
-        wanted: id and turn of what may be there, whichever record it is.
-        by: columns in which the two must be alike.
+        wanted: id and turn of records that may be there; any row may be one.
+        by: columns in which both must be equal.
     """
     if not wanted.take(1):
         return rows

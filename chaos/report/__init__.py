@@ -1,1 +1,1 @@
-"""Reports: everything a person or a machine reads about a run, made from its history and its findings."""
+"""Reports for people and machines about a run, made from its history and its findings."""

@@ -61,7 +61,7 @@ CATEGORIES = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that was done, from ``start_ms`` to ``stop_ms`` (milliseconds since the epoch), and how it ended."""
+    """An action from ``start_ms`` to ``stop_ms`` (milliseconds since the epoch), and how it ended."""
 
     name: str
     start_ms: int
@@ -82,10 +82,10 @@ class _Action:
 
 
 def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> None:
-    """Show one run in the test that is running now.
+    """Show one run in the current test.
 
     Args:
-        report: of the run; its run directory's files are attached as far as they are there.
+        report: of the run; the existing files of its run directory are attached.
         events: its history.
         logs: attached, the last 256 KiB of each, unless the run is VALID.
     """
@@ -103,13 +103,13 @@ def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> Non
 
 
 def attach_text(name: str, text: str) -> None:
-    """Attach a text to the test that is running now."""
+    """Attach a text to the current test."""
     if _current_test() is not None:
         _attached(text, name=name, attachment_type=AttachmentType.TEXT)
 
 
 def _current_test() -> TestResult | None:
-    """The result under construction. Public API adds steps with the present time only, hence this (allure-pytest 2.16)."""
+    """Return the result under construction; the public API adds steps only with the present time (allure-pytest 2.16)."""
     for plugin in plugin_manager.get_plugins():
         reporter = getattr(plugin, "allure_logger", None)
         if reporter is not None:
@@ -131,7 +131,7 @@ def _shown(step: Step) -> TestStepResult:
 
 
 def _label(report: Report) -> None:
-    """Tags are not set here: they are pytest marks, which allure-pytest shows as tags itself."""
+    """Set title, description, epic, feature, story and severity; allure-pytest itself shows pytest marks as tags."""
     control = Verdict.INVALID in report.expect.values()
     kinds = sorted({fault.kind for fault in report.faults})
     _dynamic.title(report.title)
@@ -143,7 +143,7 @@ def _label(report: Report) -> None:
 
 
 def _description(report: Report) -> str:
-    """Markdown."""
+    """Return verdict, problems and replay as Markdown."""
     recovery = f"Output grew again after {seconds(report.recovery_s)}." if report.recovery_s is not None else ""
     verdict = f"**{report.verdict.name}**: {findings_line(report)}. {recovery}"
     problems = "".join(f"\n* {problem}" for problem in report.problems)
@@ -154,7 +154,7 @@ def _description(report: Report) -> str:
 
 
 def _parametrize(test: TestResult, report: Report) -> None:
-    """Left out of the history's key: a test is the same test whatever its seed. `allure.dynamic.parameter` adds quotes."""
+    """Add parameters outside the history's key, which must not depend on the seed; `allure.dynamic.parameter` adds quotes."""
     values = {"seed": str(report.seed), "replay": report.replay, "recovery": seconds(report.recovery_s)}
     test.parameters.extend(Parameter(name=name, value=value, excluded=True) for name, value in values.items())
 
@@ -178,7 +178,7 @@ def _tail(log: Path) -> bytes:
 
 
 def steps(report: Report, events: Sequence[Event]) -> tuple[Step, ...]:
-    """One step per phase, in the order they ran."""
+    """Return one step per phase, in the order they ran."""
     actions = list(_actions(events))
     return tuple(_phase(report, phase, actions) for phase in report.phases)
 
@@ -197,7 +197,7 @@ def _phase(report: Report, phase: PhaseRecord, actions: Sequence[_Action]) -> St
 
 
 def _of_phase(phase: str, report: Report, actions: Sequence[_Action]) -> list[_Action]:
-    """Actions of the phase `heal` are those begun since it began; all others belong to `inject`."""
+    """Select the actions of a phase: `heal` has those begun since it began; all others belong to `inject`."""
     heal_ms = min((record.start_ms for record in report.phases if record.name == "heal"), default=None)
     late = [heal_ms is not None and action.begin.time_ms >= heal_ms for action in actions]
     return [action for action, is_late in zip(actions, late, strict=True) if is_late == (phase == "heal")]
@@ -230,7 +230,7 @@ def _action(action: _Action) -> Step:
 
 
 def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
-    """Verifiers are not timed one by one, so the step of a finding has no duration."""
+    """Make the step of a finding, without duration: verifiers are not timed one by one."""
     status = _STATUSES[report.expectations.outcome(finding)]
     parameters = {
         "verdict": finding.verdict.name if finding.asked else "not asked",
@@ -273,23 +273,23 @@ def write_environment(results_dir: Path | None, mapping: Mapping[str, object]) -
 
 
 def write_categories(results_dir: Path | None) -> None:
-    """Write ``categories.json``: Allure sorts what is red by these kinds."""
+    """Write ``categories.json``, by which Allure sorts red results."""
     _write(results_dir, "categories.json", json.dumps(CATEGORIES, indent=1))
 
 
 def write_executor(results_dir: Path | None, env: Mapping[str, str]) -> None:
-    """Write ``executor.json``: which CI run this was, or that it ran on somebody's machine.
+    """Write ``executor.json``: the CI run, or a local one.
 
     Args:
         results_dir: of ``--alluredir``.
-        env: environment variables; GitHub's are known.
+        env: environment variables; those of GitHub are understood.
     """
     executor = _github(env) if env.get("GITHUB_ACTIONS") == "true" else {"name": "local run", "type": "local"}
     _write(results_dir, "executor.json", json.dumps(executor, indent=1))
 
 
 def _github(env: Mapping[str, str]) -> Mapping[str, Any]:
-    """Source: docs.github.com, "Default environment variables"."""
+    """Describe a run of GitHub Actions (docs.github.com, "Default environment variables")."""
     repository = f"{env.get('GITHUB_SERVER_URL', 'https://github.com')}/{env.get('GITHUB_REPOSITORY', '')}"
     number = env.get("GITHUB_RUN_NUMBER", "0")
     return {

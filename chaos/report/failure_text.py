@@ -1,4 +1,4 @@
-"""The text of a failed run: what a person reads at eight in the morning, without opening anything else.
+"""The text of a failed run, which a person can read at eight in the morning without opening anything else.
 
 It is the message of `ViolationError` and `InconclusiveError`, so it is plain text of at most 40 lines.
 """
@@ -22,7 +22,7 @@ from chaos.scenario.verifiers import BY_TRANSACTIONS, GUARANTEE_OF_PROGRESS, OF_
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
-_EXAMPLES = 3
+_EXAMPLES = 3  # of one finding; with more findings there are fewer of each, so that the text keeps to its 40 lines
 _FAULTS = 6
 _PROBLEMS = 5
 _BETWEEN = 3
@@ -31,18 +31,18 @@ _UNITS = {"outcomes": "transactions", "commits": "positions"}
 
 
 def explain(report: Report) -> str:
-    """What broke or was not proved, where, and during which fault; at most 40 lines."""
+    """Describe what broke or was not proved, where, and during which fault; at most 40 lines."""
     return "\n".join(_lines(report))
 
 
 def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None) -> str:
-    """Which faults were in force at a moment, e.g. ``during kill_broker-1 on broker-2, 1.2 s after injection``.
+    """Name the faults in force at a moment, e.g. ``during kill_broker-1 on broker-2, 1.2 s after injection``.
 
-    When none was, it is the distance to the last fault that was healed before, else to the first one after; "" for None.
+    If there were none, give the distance to the last fault that was healed before, else to the first one after; "" for None.
 
     Args:
-        since_ms: of a duplicate, when the copy before it was written: every fault that was in force between the two is named,
-            because the fault that caused the second copy may be healed long before that copy is written.
+        since_ms: for a duplicate, when the copy before it was written: all faults between the two are named, because the one
+            that caused the second copy may be healed long before that copy is written.
     """
     if timestamp_ms is None:
         return ""
@@ -57,23 +57,44 @@ def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None
 
 
 def describe(report: Report, example: Example) -> str:
-    """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
-    if example.partition < 0 and example.id is None:  # of the run, not of a record
+    """Describe a broken record in one line.
+
+    ``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``
+    """
+    if _is_of_run(example):
         return f"{example.anomaly}: {one_line(example.words)}"
+    record = ", ".join(filter(None, (_record(example), one_line(example.words))))
+    faults = during(report, example.timestamp_ms, example.since_ms)
+    return f"{record} [{faults}]" if faults else record
+
+
+def describe_in_lines(report: Report, example: Example) -> list[str]:
+    """Describe a broken record in a few lines: which and where, what else is known of it, and the faults in force."""
+    if _is_of_run(example):
+        return [describe(report, example)]
+    faults = during(report, example.timestamp_ms, example.since_ms)
+    return list(filter(None, (_record(example), one_line(example.words), faults)))
+
+
+def _is_of_run(example: Example) -> bool:
+    """Whether an example is about the whole run, not about one record."""
+    return example.partition < 0 and example.id is None
+
+
+def _record(example: Example) -> str:
+    """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z``."""
     partition = "" if example.partition < 0 else f"partition {example.partition}"
     offset = "not in the log" if example.offset is None else f"offset {example.offset}"
     parts = [
         whose(example.id),
         *([example.place] if example.place else [partition, offset]),
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
-        one_line(example.words),
     ]
-    where = during(report, example.timestamp_ms, example.since_ms)
-    return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
+    return f"{example.anomaly}: {', '.join(filter(None, parts))}"
 
 
 def whose(id_: int | str | None) -> str:
-    """Integers are ids; rows of other kinds have keys."""
+    """Name a record by its id, an integer, or by its key."""
     if id_ is None:
         return "no id"
     return f"key {one_line(id_, 80)}" if isinstance(id_, str) else f"id {id_}"
@@ -85,7 +106,7 @@ def _in_force(fault: FaultRecord, time_ms: int) -> bool:
 
 
 def _between(faults: Iterable[FaultRecord], one_ms: int, other_ms: int) -> list[str]:
-    """The faults in force at any time between two moments, with the time from each injection to the later moment."""
+    """Name the faults in force at any time between two moments, with the time from each injection to the later moment."""
     first_ms, last_ms = sorted((one_ms, other_ms))
     return [
         f"{fault.name} (injected {seconds((last_ms - fault.injected_ms) / 1000)} earlier{_at(fault)})"
@@ -124,8 +145,9 @@ def _lines(report: Report) -> Iterator[str]:
     of_run = f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records"
     yield f"{of_run}, {at}{seconds(wall_s(report))}"
     guilty = [finding for finding in report.findings if report.expectations.outcome(finding) is not Verdict.VALID]
-    for finding in sorted(guilty, key=lambda finding: -report.expectations.outcome(finding))[:_FINDINGS]:
-        yield from _finding(report, finding)
+    shown = sorted(guilty, key=lambda finding: -report.expectations.outcome(finding))[:_FINDINGS]
+    for finding in shown:
+        yield from _finding(report, finding, _EXAMPLES + 1 - len(shown))
     yield from _more(guilty, _FINDINGS, "verifiers")
     yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
     if report.twin:
@@ -140,7 +162,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def headline(report: Report, finding: Finding) -> str:
-    """What a finding that is not as it must be says, e.g. ``Broken: duplicates in sink, 3 of 30 000 records (demanded: …)``."""
+    """Summarize a finding that is not as it must be: ``Broken: duplicates in sink, 3 of 30 000 records (demanded: …)``."""
     name = f"{finding.verifier} in {finding.subject}"
     checked = _extent(finding)
     if finding.verdict is Verdict.UNKNOWN:
@@ -150,26 +172,28 @@ def headline(report: Report, finding: Finding) -> str:
         word = "exactly " if all(isinstance(count, int) for count in predicted.values()) else ""
         return f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected {word}{tally(predicted)}"
     if report.expectations.outcome(finding) is Verdict.UNKNOWN:
-        return f"Not tried: {name}, {checked}; expected INVALID, but the run has problems, see below"
+        return f"Inconclusive: {name}, {checked}; expected INVALID, but the run has problems (see Problems)"
     if report.expectations.expected(finding) is Verdict.INVALID:
         return f"Not caught: {name}, {checked}; expected INVALID: either the fault did no harm, or the verifier is blind to it"
     return f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {guarantee(finding)})"
 
 
 def more_examples(finding: Finding, shown: int) -> str:
-    """``… and 1 201 more; findings.json has the first 32``; "" where all are shown, or none is there."""
+    """``… and 1 201 more; findings.json has the first 32``; "" if all are shown, or there is none."""
     if not finding.examples or finding.count <= shown:
         return ""
     return f"… and {number(finding.count - shown)} more; findings.json has the first {len(finding.examples)}"
 
 
-def _finding(report: Report, finding: Finding) -> Iterator[str]:
+def _finding(report: Report, finding: Finding, count: int) -> Iterator[str]:
     yield headline(report, finding)
     if finding.note:
         yield f"  {one_line(str(finding.note))}"
-    for example in finding.examples[:_EXAMPLES]:
-        yield f"  {describe(report, example)}"
-    if more := more_examples(finding, _EXAMPLES):
+    for example in finding.examples[:count]:
+        first, *rest = describe_in_lines(report, example)
+        yield f"  {first}"
+        yield from (f"    {line}" for line in rest)
+    if more := more_examples(finding, count):
         yield f"  {more}"
 
 
@@ -182,7 +206,7 @@ def _extent(finding: Finding) -> str:
 
 
 def guarantee(finding: Finding) -> str:
-    """What its verifier demands, as a sentence without its end."""
+    """Return the demand of its verifier, as a sentence without a full stop."""
     if finding.verifier == PROGRESS:
         return GUARANTEE_OF_PROGRESS
     if finding.verifier == TRANSACTIONS:
@@ -192,8 +216,8 @@ def guarantee(finding: Finding) -> str:
 
 
 def _kinds(finding: Finding) -> str:
-    """What is wrong, by its names; what a verifier counts beside that (aborted rows, say) is not broken."""
-    if finding.verifier == PROGRESS:  # `_extent` has said it
+    """Count the anomalies by name; other counts of a verifier (aborted rows, say) are not broken."""
+    if finding.verifier == PROGRESS:  # `_extent` has them
         return ""
     is_known = finding.verifier in OF_LOGS or finding.verifier == TRANSACTIONS  # its package is installed here
     wrong = anomalies_of(finding.verifier) if is_known else finding.counts

@@ -1,4 +1,4 @@
-"""How reports write numbers, times, proofs and findings: every reporter writes them alike."""
+"""Format numbers, times, proofs and findings, alike in every report."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.common.errors import one_line
 from verifiers.base import Finding, Verdict
 
-if TYPE_CHECKING:  # an audit writes numbers, too, and starts half a second sooner without the grammar of scenarios
+if TYPE_CHECKING:  # an audit uses this module, too, and starts half a second sooner without the grammar of scenarios
     from chaos.report.model import FaultRecord, Report
 
 _UNDECIDED = "undecided"  # a count that is not an anomaly
@@ -21,7 +21,7 @@ def number(count: int) -> str:
 
 
 def seconds(duration_s: float | None) -> str:
-    """``3.1 s``, ``4 min 05 s``, and a dash when it is not known."""
+    """``3.1 s``, ``4 min 05 s``, and a dash for None."""
     if duration_s is None:
         return "–"  # noqa: RUF001 - an empty cell of a table
     if duration_s < 100:  # noqa: PLR2004 - more digits than that help no reader
@@ -51,13 +51,13 @@ def aimed(fault: "FaultRecord") -> str:
 
 
 def wall_s(report: "Report") -> float:
-    """From the begin of its first phase to the end of its last."""
+    """Return the seconds from the begin of the first phase to the end of the last."""
     ends = [phase.start_ms / 1000 + phase.duration_s for phase in report.phases]
     return max(ends) - report.phases[0].start_ms / 1000 if ends else 0.0
 
 
 def tally(counts: Mapping[str, int] | Mapping[str, int | str]) -> str:
-    """``lost 5, pending 2``, ``some not written``; what is not there is not mentioned."""
+    """``lost 5, pending 2``, ``some not written``; zeros are left out."""
     return ", ".join(
         f"{anomaly} {number(count)}" if isinstance(count, int) else f"{count} {anomaly}"
         for anomaly, count in counts.items()
@@ -68,7 +68,7 @@ def tally(counts: Mapping[str, int] | Mapping[str, int | str]) -> str:
 def phrase(report: "Report", finding: Finding) -> str:
     """``gaps 0``, ``gaps ?``, ``duplicates 3: INVALID as expected``, ``duplicates 0: INVALID expected``.
 
-    ``atomicity 0, 2 undecided`` where a verdict says nothing of something.
+    ``atomicity 0, 2 undecided`` if a verdict leaves something open.
     """
     expectations = report.expectations
     name = finding.verifier if finding.subject == expectations.output else f"{finding.verifier} in {finding.subject}"
@@ -88,7 +88,7 @@ def phrase(report: "Report", finding: Finding) -> str:
 
 
 def restarts(report: "Report") -> str:
-    """``started again 3 times after exit code 1``; of a program that needs that, no guarantee is what it seems."""
+    """``the program ended and was started again 3 times after exit code 1``; its guarantees may rest on these restarts."""
     times = "once" if report.restarts == 1 else f"{number(report.restarts)}{_SPACE}times"
     codes = ", ".join(map(str, report.exit_codes))
     after = f" after exit code{'s' if len(report.exit_codes) > 1 else ''}{_SPACE}{codes}" if codes else ""
@@ -96,11 +96,11 @@ def restarts(report: "Report") -> str:
 
 
 def phrases(report: "Report") -> Iterable[str]:
-    """Every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
+    """Yield every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
 
-    What is said of the output comes first. Of verifiers that found nothing, as they should, the first few are named and the
-    rest are counted. In a VALID report, also the random faults that had no effect, as it allows a few of them (docs/adr/0006),
-    and those that were skipped: fewer were tried than were drawn.
+    Findings about the output come first. Of verifiers that rightly found nothing, the first few are named and the rest are
+    counted. A VALID report also has the random faults without effect, of which it allows a few (docs/adr/0006), and those that
+    were skipped: fewer were tried than were drawn.
     """
     expectations = report.expectations
     findings = sorted(report.findings, key=lambda finding: finding.subject != expectations.output)
@@ -130,7 +130,7 @@ def findings_line(report: "Report") -> str:
 
 
 def began(report: "Report") -> str:
-    """Day and time at which the first phase began, in UTC: ``2026-11-18 11:06:40.000Z``; "" if there was no phase."""
+    """Return day and time at which the first phase began, in UTC: ``2026-11-18 11:06:40.000Z``; "" without a phase."""
     return f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}" if report.phases else ""
 
 

@@ -1,6 +1,6 @@
-"""The outcome of one run as a value: what reporters render and what `report.json` holds.
+"""The outcome of one run as a value, which reporters render and `report.json` holds.
 
-It is built from a run directory: the history says what happened, the findings say what is wrong, nothing else counts.
+It is built from the history and the findings in a run directory, and from nothing else.
 """
 
 import json
@@ -36,7 +36,7 @@ FILE = "report.json"
 
 
 class Record(BaseModel):
-    """A value that does not change; a file with a field that this version does not know is refused."""
+    """An immutable value; files with unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -51,15 +51,15 @@ class PhaseRecord(Record):
 
 
 class FaultRecord(Record):
-    """One fault from its trigger to its heal, in milliseconds since the epoch; None for what never happened.
+    """One fault from its trigger to its heal, in milliseconds since the epoch; None for a step that never happened.
 
     Attributes:
         name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of orders-0)``.
         effective: whether its proof held, and its heal did not show otherwise; proof: the numbers.
-        problem: why it was not injected, had no effect or could not be healed; "" when all went well.
-        aftermath: what its heal reported.
-        lag: records that the pipeline had not read yet when it was injected, by the last sample before; None where that is not
-            known. Where it was 0, a fault that took effect may have had nothing to break.
+        problem: why it was not injected, had no effect or could not be healed; "" if all went well.
+        aftermath: the report of its heal.
+        lag: records that the pipeline had not read yet at the injection, by the last sample before; None if not known. If it
+            was 0, a fault that took effect may have had nothing to break.
         moment: of a trigger on a request, ``while the response to EndTxn 17 was on the wire``; else "".
     """
 
@@ -83,21 +83,20 @@ class Report(Record):
 
     Attributes:
         verdict: after `expect` was applied: a control that came back as predicted is VALID here.
-        judged: verifier -> what it said, before `expect`.
+        judged: verifier -> its worst verdict, before `expect`.
         problems: every reason for not being VALID that is not a finding (a fault had no effect, a trigger never came, …).
-        recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
+        recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None if
             nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
-        exactly: verifier -> anomaly -> count, a range (``100..400``), or ``some``, where `expect` predicts those too.
-        left_out: verifier -> why the scenario does not ask it.
+        exactly: verifier -> anomaly -> count, a range (``100..400``), or ``some``, if `expect` predicts counts.
+        left_out: verifier -> why the scenario leaves it out.
         matrix: axis -> word, of a case of a matrix.
-        not_sent: the request of its fault was never sent, as the scenario predicts.
+        not_sent: whether the request of its fault was never sent, as the scenario predicts.
         spared: random faults that were skipped, because the whole workload had passed before their turn came.
-        twin: which run without faults says what is expected; "" where none does.
-        restarts: how often the program under test ended with an error by itself, or by a fault, and its supervisor started it
-            again.
-        exit_codes: those with which it ended then, each once; negative for a signal.
-        output: the log that the expectations are about; "" where none was judged.
+        twin: the run without faults that defines the expected rows; "" if there is none.
+        restarts: how often the supervisor restarted the program under test, after an error or a fault.
+        exit_codes: its exit codes before these restarts, each once; negative for a signal.
+        output: the log that the expectations are about; "" if none was judged.
     """
 
     version: Literal[4] = FORMAT
@@ -128,12 +127,12 @@ class Report(Record):
 
     @property
     def expectations(self) -> Expectations:
-        """What the scenario expects."""
+        """The scenario's expectations."""
         return Expectations(self.expect, self.exactly, self.output, has_problems=bool(self.problems))
 
     @property
     def not_asked(self) -> Mapping[str, str]:
-        """What was not asked, by the scenario or because a log has nothing of it -> why."""
+        """Verifier that was not asked -> why: the scenario leaves it out, or a log has nothing for it."""
         there = {f"{one.verifier} of the {one.subject}": str(one.note) for one in self.findings if not one.asked}
         return {**self.left_out, **there}
 
@@ -148,7 +147,7 @@ def is_run(folder: Path) -> bool:
 
 
 def reports_in(runs: Path) -> tuple[list[Report], list[Path]]:
-    """The reports of all run directories in a folder, the oldest first, and the directories of runs that left none.
+    """Read the reports of all run directories in a folder, oldest first; also return the directories without a report.
 
     Raises:
         InconclusiveError: no run is there, or a report cannot be read.
@@ -159,19 +158,19 @@ def reports_in(runs: Path) -> tuple[list[Report], list[Path]]:
 
 
 def runs_in(runs: Path) -> list[Path]:
-    """All run directories in a folder, the oldest first.
+    """List the run directories in a folder, oldest first.
 
     Raises:
         InconclusiveError: there is none.
     """
     folders = sorted(path for path in runs.iterdir() if is_run(path))
     if not folders:
-        raise InconclusiveError(f"{runs} holds no run directory; name the folder in which runs are made (--chaos-runs)")
+        raise InconclusiveError(f"{runs} holds no run directory; name the folder of the runs (--chaos-runs)")
     return folders
 
 
 def read(path: Path) -> Report:
-    """The report in a file.
+    """Read the report in a file.
 
     Raises:
         InconclusiveError: the file cannot be read, is damaged, or another version of chaos wrote it.
@@ -180,22 +179,22 @@ def read(path: Path) -> Report:
         text = path.read_text(encoding="utf-8")
         _require_format(path, json.loads(text))
         return Report.model_validate_json(text)
-    except (OSError, ValueError, RecursionError) as error:  # ValidationError is one, as is what is not UTF-8
+    except (OSError, ValueError, RecursionError) as error:  # a ValueError: ValidationError, and text that is not UTF-8
         why = why_damaged(error)
         raise InconclusiveError(f"{path} cannot be read, or another version of chaos wrote it: {why}") from error
 
 
 def _require_format(path: Path, written: Any) -> None:
-    """Refuse what another version wrote: the same words may mean something else in it."""
+    """Refuse a report of another format: its fields may mean something else."""
     format_ = written.get("version") if isinstance(written, dict) else None
     if isinstance(format_, int) and format_ != FORMAT:
         raise InconclusiveError(
-            f"{path} has format {format_}, and this version of chaos reads format {FORMAT}: use the version that wrote it"
+            f"{path} has format {format_}, but this version of chaos reads format {FORMAT}: use the version that wrote it"
         )
 
 
 def why_damaged(error: Exception) -> str:
-    """Why a file cannot be read, in one line: of a model's errors the first, with its place."""
+    """Return in one line why a file cannot be read; for a model, its first error with the place."""
     match error:
         case ValidationError():
             first = error.errors()[0]
@@ -212,7 +211,7 @@ def why_damaged(error: Exception) -> str:
 def build(
     scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding], folder: Path, replay: str
 ) -> Report:
-    """The report of one run, complete or cut short."""
+    """Build the report of one run, complete or cut short."""
     judgement = decide(scenario, schedule, events, findings)
     kinds = {step.name: step.fault.kind for step in schedule.steps}
     recovered = recoveries(events)
@@ -248,18 +247,18 @@ def build(
 
 
 def _of_supervisors(events: Iterable[Event]) -> Iterator[ProcessReport]:
-    """What supervisors said of the copies of the program under test (`chaos.contract.supervisor`)."""
+    """Yield the supervisors' reports about copies of the program under test (`chaos.contract.supervisor`)."""
     return (said for _, said in of_type(events, ProcessReport) if not said.is_of_loader and "copy" in said.content)
 
 
 def _exit_code(said: ProcessReport) -> int:
-    """The exit code of a copy that has ended; 0 where nothing is said of one."""
+    """Return the exit code of a copy that has ended; 0 if it is not reported."""
     code = said.content.get("code", 0) if said.event == "ended" else 0
     return code if isinstance(code, int) else 0
 
 
 def _twin(used: TwinUsed) -> str:
-    when = f"made now, by {used.runs} runs that wrote the same" if used.runs else f"kept since {used.made}"
+    when = f"made now, by {used.runs} runs with equal results" if used.runs else f"kept since {used.made}"
     return f"the {used.rows} rows of the same pipeline and workload without faults ({when}; twin {used.key})"
 
 

@@ -1,4 +1,4 @@
-"""The time of one run, as its pictures and tables tell it: seconds since it began."""
+"""The time of one run in its pictures and tables: seconds since it began."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class RunClock:
 
     @classmethod
     def of(cls, report: Report, events: Sequence[Event]) -> Self:
-        """From the first to the last moment that the history or a phase of the report tells of."""
+        """Span the first to the last moment of the history and of the report's phases."""
         times = [event.time_ms for event in events]
         times += [phase.start_ms for phase in report.phases]
         times += [phase.start_ms + round(phase.duration_s * 1000) for phase in report.phases]
@@ -31,5 +31,5 @@ class RunClock:
         return max(self.s(self.ended_ms), 0.1)
 
     def is_within(self, time_ms: int) -> bool:
-        """Whether the run was on; a time outside of it is one that a program gave its rows."""
+        """Whether the run was on; a program has given its rows any time outside of it."""
         return 0 <= self.s(time_ms) <= self.span_s

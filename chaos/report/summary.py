@@ -1,8 +1,7 @@
-"""The end of a session: one row per run, how to repeat what failed, what the whole set cost, and the coverage of matrices.
+"""The end of a session: one row per run, commands to repeat failed ones, the time of the set, and the coverage of matrices.
 
-The cases of a matrix are shown as one table: two axes down and across, a cell for each case with its verdict and recovery.
-``not sent`` is a case that cannot happen because this client never sends that request; UNKNOWN is one whose trigger
-did not come.
+A matrix is one table: two axes down and across, a cell for each case with its verdict and recovery. ``not sent`` is a case that
+cannot happen because this client never sends that request; UNKNOWN is one whose trigger did not come.
 """
 
 from collections import Counter
@@ -35,7 +34,7 @@ _FIXED = frozenset({"rows", "expected", "set_up", "drain", "observe", "judge", "
 
 
 def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
-    """One row per run; below it, for each that is not VALID, why, where its files are and how to repeat it.
+    """Draw one row per run; below, for each that is not VALID, why, where its files are and how to repeat it.
 
     Args:
         reports: in the order they ran.
@@ -55,11 +54,11 @@ def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
 
 
 def markdown(reports: Sequence[Report], cut_short: Sequence[Path]) -> str:
-    """The same for a page that renders Markdown, the worst first; a run that left no report is a row too.
+    """Write the table as Markdown, the worst run first; a run without a report is a row, too.
 
     Args:
         reports: of one or many sessions.
-        cut_short: the directories of runs that left none.
+        cut_short: the directories of runs without a report.
     """
     verdicts = Counter(report.verdict.name for report in reports) | Counter({"without a report": len(cut_short)})
     counted = ", ".join(f"{count} {name}" for name, count in verdicts.items() if count)
@@ -80,23 +79,23 @@ def markdown(reports: Sequence[Report], cut_short: Sequence[Path]) -> str:
 
 
 def costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) -> RenderableType:
-    """Where the time went.
+    """Show where the time went.
 
     Args:
         reports: of the session.
-        ups_s: seconds each start of the system took.
+        ups_s: seconds of each start of the system.
         total_s: seconds of the whole set.
     """
     return Group(*(Text(line, no_wrap=True, overflow="ignore") for line in _costs(reports, ups_s, total_s)))
 
 
 def fixed_s(report: Report) -> float:
-    """Seconds a run costs whatever its workload: set_up, drain, observe, judge and report."""
+    """Return the seconds of a run's fixed phases, whatever its workload: set_up, drain, observe, judge and report."""
     return sum(phase.duration_s for phase in report.phases if phase.name in _FIXED)
 
 
 def as_text(*renderables: RenderableType, width: int, colour: bool) -> str:
-    """As text for a writer that is not a rich console, such as pytest's terminal reporter.
+    """Render as text for a writer that is not a rich console, such as pytest's terminal reporter.
 
     A replay line is never broken: it must survive copy and paste.
     """
@@ -122,7 +121,7 @@ def _markdown_row(report: Report) -> tuple[str, ...]:
 
 
 def _marked(text: str) -> str:
-    """As Markdown shows it in a cell of a table: no tags of HTML, and no further cell."""
+    """Escape a text for a cell of a Markdown table: no tags of HTML, and no further cell."""
     return escape(text, quote=False).replace("|", "\\|")
 
 
@@ -144,17 +143,17 @@ def _costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) ->
 
 
 def coverage_tables(reports: Sequence[Report], width: int) -> list[RenderableType]:
-    """One table for each set of axes, or for each matrix where two have cases in common. The verdict of every run is in one.
+    """Draw a table for each set of axes, or for each matrix if two have cases in common; every run is in one.
 
     Args:
-        reports: of a session; empty tables are left out, so there is none when no report is a case of a matrix.
+        reports: of a session; empty tables are left out, so there is none if no report is a case of a matrix.
         width: columns of the terminal.
     """
     return [_drawn(matrix, width) for matrix in _matrices(reports)]
 
 
 def coverage_markdown(reports: Sequence[Report]) -> str:
-    """The same for a page that renders Markdown; empty when no report is a case of a matrix."""
+    """Write the coverage tables as Markdown; empty if no report is a case of a matrix."""
     tables = []
     for matrix in _matrices(reports):
         header, *rows = _crossed(matrix)
@@ -166,9 +165,9 @@ def coverage_markdown(reports: Sequence[Report]) -> str:
 
 
 def coverage_json(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    """One object for each case: its coordinates, ``scenario``, ``verdict`` (or ``NOT SENT``), ``caught`` and ``recovery_s``.
+    """Return an object per case: its coordinates, ``scenario``, ``verdict`` (or ``NOT SENT``), ``caught`` and ``recovery_s``.
 
-    ``caught`` has how often each anomaly was found that the case predicts; ``recovery_s`` may be null.
+    ``caught`` counts each predicted anomaly; ``recovery_s`` may be null.
     """
     return [
         {
@@ -188,7 +187,7 @@ class _Matrix:
     """The runs of one table.
 
     Attributes:
-        title: what the scenarios are called without the words of their cases; "" where their axes tell them apart.
+        title: the name of the scenarios without the words of their cases; "" if their axes distinguish them.
     """
 
     axes: tuple[str, ...]
@@ -213,7 +212,7 @@ def _grouped(reports: Iterable[Report], by: Callable[[Report], K]) -> Mapping[K,
 
 
 def _without_words(report: Report) -> str:
-    """The name of its scenario as it was declared, as far as that can be told: a case has its words at the end."""
+    """Return the declared name of the scenario, without the words of its case at the end."""
     name = report.scenario
     for word in reversed(list(report.matrix.values())):
         name = name.removesuffix(f"-{slug(word)}")
@@ -221,7 +220,7 @@ def _without_words(report: Report) -> str:
 
 
 def _crossed(matrix: _Matrix) -> list[list[str]]:
-    """Lines of cells, the first of which are the headings: ``pipeline`` goes across, or else the last axis."""
+    """Return lines of cells, headings first: ``pipeline`` goes across, or else the last axis."""
     across = _ACROSS if _ACROSS in matrix.axes else matrix.axes[-1]
     down = [axis for axis in matrix.axes if axis != across]
     columns = list(dict.fromkeys(report.matrix[across] for report in matrix.reports))
@@ -251,9 +250,9 @@ def _verdicts(reports: Sequence[Report]) -> str:
 
 
 def _cell(reports: Sequence[Report]) -> str:
-    """``VALID 8.7 s``, ``VALID (caught: duplicate 100) 8.7 s``, ``not sent``; empty where there was no run.
+    """``VALID 8.7 s``, ``VALID (caught: duplicate 100) 8.7 s``, ``not sent``; empty without a run.
 
-    Of several runs of a case the worst is shown, and how many there were: ``INVALID 8.7 s (of 2 runs: 1 VALID, 1 INVALID)``.
+    A case with several runs shows the worst, and their number: ``INVALID 8.7 s (of 2 runs: 1 VALID, 1 INVALID)``.
     """
     if not reports:
         return ""
@@ -267,7 +266,7 @@ def _cell(reports: Sequence[Report]) -> str:
 
 
 def _caught(report: Report) -> Mapping[str, int]:
-    """Anomaly -> how often, of what a control predicts, and found; empty unless its verdict is VALID."""
+    """Anomaly that a control predicts -> how often it was found; empty unless its verdict is VALID."""
     if report.verdict is not Verdict.VALID:
         return {}
     predicted = [one for one in report.findings if report.expectations.expected(one) is Verdict.INVALID]
@@ -275,7 +274,7 @@ def _caught(report: Report) -> Mapping[str, int]:
 
 
 def _coloured(cell: str) -> Text:
-    """The verdict at its beginning in its colour."""
+    """Colour the verdict at the beginning."""
     verdict = next((name for name in ("VALID", "UNKNOWN", "INVALID", "not sent") if cell.startswith(name)), "")
     text = Text(cell)
     text.stylize({"VALID": "green", "UNKNOWN": "yellow", "INVALID": "red"}.get(verdict, "dim"), 0, len(verdict))

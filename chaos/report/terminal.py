@@ -1,7 +1,7 @@
-"""What a person sees while scenarios run: one live line on a terminal, plain lines in a CI log.
+"""Show scenarios while they run: one live line on a terminal, plain lines in a CI log.
 
-`Live` is the listener of a `History`: it is told of every event in the thread that recorded it, keeps the little it shows, and
-never writes to the history.
+`Live` is the listener of a `History`: it gets every event in the thread that recorded it, keeps the little it shows, and never
+writes to the history.
 """
 
 import sys
@@ -40,17 +40,17 @@ _MOST_TRIGGERS = 10
 
 
 def say(text: str) -> None:
-    """One line for people, above the live line if there is one."""
+    """Print one line for people, above the live line if there is one."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is shown of a run.
+    """The state of a run, as far as it is shown.
 
     Attributes:
-        phase: the one that is on.
+        phase: the current one.
         written: records of the source; committed: of the output; total: of the workload.
         in_force: fault -> its target.
     """
@@ -62,7 +62,7 @@ class Progress:
     in_force: Mapping[str, str] = field(default_factory=dict)
 
     def after(self, event: Event) -> "Progress":
-        """The progress once this event happened; events that say nothing about it change nothing."""
+        """Return the progress after an event; other events change nothing."""
         match event.value:
             case PhaseBegan(phase=phase):
                 return replace(self, phase=phase)
@@ -81,12 +81,12 @@ class Live:
     """Shows one run as it happens: ``with Live(name) as live: … History(path, live)``."""
 
     def __init__(self, scenario: str, console: Console | None = None, words: Callable[[Event], str] | None = None) -> None:
-        """Nothing is shown before the block is entered.
+        """Keep the arguments; nothing is shown before the block is entered.
 
         Args:
             scenario: its name.
-            console: where to; standard output as it is when the block is entered, if not given.
-            words: what is said of an event, instead of the usual; "" for nothing.
+            console: where to write; by default standard output, as it is when the block is entered.
+            words: words an event, instead of `told`; "" for nothing.
         """
         self._scenario = scenario
         self._console = console
@@ -122,7 +122,7 @@ class Live:
             self._print(f"{event.elapsed_s:7.1f} s  {text}")
 
     def _news(self, event: Event) -> str:
-        """In words; of a hundred faults that a soak has drawn, the moments of the first few."""
+        """Word an event; of a soak's hundred faults, only the first few triggers are shown."""
         if self._words is not None:
             return self._words(event)
         if isinstance(event.value, FaultStepBegan | FaultFailed) and event.value.step == "trigger":
@@ -156,7 +156,7 @@ class Live:
 
 
 def told(event: Event) -> str:
-    """One event in words; "" for those that are not worth a line."""
+    """Word one event; "" if it is not worth a line."""
     match event.value:
         case PhaseBegan(phase=phase):
             return phase
@@ -179,6 +179,6 @@ def _of_fault(event: FaultEvent) -> str:
         case FaultProved(effective=effective, proof=proof):
             return f"{event.fault}: {'proved by' if effective else 'had no effect:'} {facts(proof)}"
         case FaultHealed(effective=effective):
-            return f"{event.fault}: healed" + ("" if effective else f", and had no effect: {facts(event.details)}")
+            return f"{event.fault}: healed" + ("" if effective else f", but had no effect: {facts(event.details)}")
         case _:
             return ""

@@ -1,7 +1,7 @@
 """The picture of one run: records over time, and below them, on the same clock, every fault from its trigger to its heal.
 
 Static on purpose: report viewers run no scripts in attachments. Drawn for a width of 900 pixels, in the colours of Okabe and
-Ito (2008), which people with any colour vision can tell apart. Importing matplotlib costs half a second: import this late.
+Ito (2008), which differ for people with any colour vision. Importing matplotlib costs half a second: import this late.
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ def _title(axes: Axes, report: Report) -> None:
 
 
 def _fill(text: Text, words: str) -> None:
-    """Give a text these words, in two lines where one is too short for them; what does not fit is cut off between two words."""
+    """Give a text these words, in two lines if one is too short for them; longer texts are cut off between two words."""
     figure = text.get_figure(root=True)
     assert figure is not None  # noqa: S101 - it was drawn into one
     room = figure.bbox.width - 2 * _MARGIN_PT / 72 * figure.dpi
@@ -123,7 +123,7 @@ def _fill(text: Text, words: str) -> None:
 
 
 def _phases(upper: Axes, lower: Axes, report: Report, clock: RunClock) -> None:
-    """Every second band is shaded; a band too narrow for its name goes without."""
+    """Shade every second band; a band too narrow for its name goes without."""
     for place, phase in enumerate(report.phases):
         begin, end = clock.s(phase.start_ms), clock.s(phase.start_ms) + phase.duration_s
         for axes in (upper, lower):
@@ -175,7 +175,7 @@ def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: RunClock) -> None:
 
 
 def _windows(axes: Axes, report: Report, clock: RunClock) -> None:
-    """What was in force, behind the records."""
+    """Draw the times of faults in force behind the records."""
     for fault in report.faults:
         if fault.injected_ms is not None:
             end = clock.span_s if fault.healed_ms is None else clock.s(fault.healed_ms)
@@ -183,7 +183,7 @@ def _windows(axes: Axes, report: Report, clock: RunClock) -> None:
 
 
 def _target(axes: Axes, lane: int, target: str, bar: tuple[float, float]) -> None:
-    """Beside the bar, on the side where there is more room, and no longer than that."""
+    """Write the target beside the bar, on the side with more room, and cut it to that room."""
     begin, end = bar
     right = 1 - end >= begin
     target = one_line(target, int(max(begin, 1 - end) / _LETTER))
@@ -193,7 +193,7 @@ def _target(axes: Axes, lane: int, target: str, bar: tuple[float, float]) -> Non
 
 
 def _anomalies(axes: Axes, report: Report, clock: RunClock) -> None:
-    """When the examples of broken records were written; a time outside the run is one that a program gave its rows."""
+    """Mark when the examples of broken records were written; times outside the run come from the program, and are left out."""
     times = {example.timestamp_ms for finding in report.findings for example in finding.examples}
     moments = sorted(clock.s(time_ms) for time_ms in times if time_ms is not None and clock.is_within(time_ms))
     if moments:

@@ -343,7 +343,7 @@ def test_a_client_that_does_not_tell_the_truth_is_found_out(play, chaos_session)
     outcomes, deliveries = judged(play, chaos_session.spark(), "pipeline")
 
     assert (outcomes.verdict, outcomes.counts) == (Verdict.INVALID, {"not readable": 1, "in part": 0, "aborted readable": 0})
-    assert "transaction 'pipeline 3' was told committed" in outcomes.examples[0].words
+    assert "transaction 'pipeline 3' (its writer saw it commit)" in outcomes.examples[0].words
     assert deliveries.counts == {"skipped": 1, "repeated": 0, "backwards": 0, "not in the log": 0}
     assert (deliveries.verdict, deliveries.examples[0].partition, deliveries.examples[0].offset) == (Verdict.INVALID, 1, 50)
 

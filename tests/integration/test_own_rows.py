@@ -76,7 +76,7 @@ def test_a_copy_that_is_killed_before_it_commits(ran):
     first = findings["duplicates", "sink"].examples[0]
     assert str(first.id).startswith("customer-")
     assert first.offset is not None
-    assert "cause: replay (key customer-" in first.words
+    assert "cause: replay (also of key customer-" in first.words
 
 
 @pytest.mark.nightly

@@ -291,7 +291,7 @@ def test_runs_with_faults_are_judged_as_their_model_judges_them(name, chaos_sess
     assert finding.checked > 1
     assert {one.verifier for one in report.findings if not one.asked} == {"duplicates", "gaps", "ordering", "values"}
     if RUNS[name]:
-        assert ": 200 rows were committed, and no position was sent" in finding.examples[0].words
+        assert ": 200 rows were committed, but no position was sent" in finding.examples[0].words
     place = Path(report.run_dir, "evidence", "transactions")
     words = (
         "--landed",

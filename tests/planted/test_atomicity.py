@@ -303,7 +303,7 @@ def test_a_zombie_write(judge: Judge, snapshot: SnapshotAssertion) -> None:
 
 def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge) -> None:
     """Nothing aborted it when the zombie was fenced (before KIP-890)."""
-    detail = "1 from here by producer 7 epoch 4: its transaction has epoch 6 too"
+    detail = "1 rows from here on by producer 7 epoch 4: its transaction has rows of epoch 6, too"
     example = Example("zombie write", 0, 0, None, None, detail)
     expected = Finding("atomicity", "sink", Verdict.INVALID, 1, 2, NONE | {"zombie write": 1}, (example,))
     assert judge("atomicity", wrote("4 6 6C")) == expected
@@ -313,7 +313,7 @@ def test_a_zombie_that_has_written_before(judge: Judge) -> None:
     """Its own epoch is the highest before its second row, and fences no other writer."""
     finding = judge("atomicity", wrote("4 4 6 6C"))
 
-    told = "1 from here by producer 7 epoch 4: its transaction has epoch 6 too"
+    told = "1 rows from here on by producer 7 epoch 4: its transaction has rows of epoch 6, too"
     assert [(one.offset, one.words) for one in finding.examples] == [(0, told), (1, told)]
 
 
@@ -347,7 +347,7 @@ def test_all_rows_of_a_zombie_are_counted(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.count, finding.checked, len(finding.examples)) == (3, 4, 1)
-    assert (finding.examples[0].offset, finding.examples[0].words[:11]) == (2, "3 from here")
+    assert (finding.examples[0].offset, finding.examples[0].words[:11]) == (2, "3 rows from")
 
 
 @pytest.mark.parametrize(

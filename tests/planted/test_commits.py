@@ -49,6 +49,6 @@ def test_the_example_names_the_moment(judge: Judge):
     finding = judge("commits", replace(clean(), committed=(*commits(7, 9, 4, partition=2), *commits(8, 6))))
 
     assert finding.examples == (
-        Example("set back", 0, 6, None, BEGAN_MS + 1, "the position 6 was committed after 8"),
-        Example("set back", 2, 4, None, BEGAN_MS + 2, "the position 4 was committed after 9"),
+        Example("set back", 0, 6, None, BEGAN_MS + 1, "the group committed position 6 after 8"),
+        Example("set back", 2, 4, None, BEGAN_MS + 2, "the group committed position 4 after 9"),
     )

@@ -123,8 +123,8 @@ def test_a_batch_written_again_in_the_only_partition(judge: Judge) -> None:
     finding = judge("duplicates", rewritten(clean(8, 1), 500, id5=10, id6=11))
 
     assert [one.words for one in finding.examples] == [
-        "also at offset 6; cause: replay (id 6 as well, +495 ms)",
-        "also at offset 7; cause: replay (id 5 as well, +494 ms)",
+        "also at offset 6; cause: replay (also of id 6, +495 ms)",
+        "also at offset 7; cause: replay (also of id 5, +494 ms)",
     ]
 
 
@@ -137,8 +137,8 @@ def test_copies_without_timestamps(judge: Judge) -> None:
 
     assert [one.words for one in finding.examples] == [
         "also at offset 1; cause: unknown (without timestamps)",
-        "also at offset 6; cause: replay (id 18 as well, without timestamps)",
-        "also at offset 7; cause: replay (id 15 as well, without timestamps)",
+        "also at offset 6; cause: replay (also of id 18, without timestamps)",
+        "also at offset 7; cause: replay (also of id 15, without timestamps)",
     ]
 
 
@@ -147,9 +147,9 @@ def test_a_batch_written_again_is_a_replay(judge: Judge) -> None:
     finding = judge("duplicates", rewritten(clean(), 500, id15=10, id18=11, id21=12))
 
     assert [one.words for one in finding.examples] == [
-        "also at offset 6; cause: replay (id 18 as well, +485 ms)",
-        "also at offset 7; cause: replay (id 15 and 21 as well, +482 ms)",
-        "also at offset 8; cause: replay (id 18 as well, +479 ms)",
+        "also at offset 6; cause: replay (also of id 18, +485 ms)",
+        "also at offset 7; cause: replay (also of id 15 and 21, +482 ms)",
+        "also at offset 8; cause: replay (also of id 18, +479 ms)",
     ]
 
 
@@ -195,8 +195,8 @@ def test_what_is_beside_the_largest_id(judge: Judge) -> None:
     finding = judge("duplicates", clean().plus(*once, *again))
 
     assert [one.words for one in finding.examples] == [
-        f"also at offset 20; cause: replay (id {2**63 - 1} as well, +1 ms)",
-        f"also at offset 21; cause: replay (id {2**63 - 4} as well, +1 ms)",
+        f"also at offset 20; cause: replay (also of id {2**63 - 1}, +1 ms)",
+        f"also at offset 21; cause: replay (also of id {2**63 - 4}, +1 ms)",
     ]
 
 

@@ -376,7 +376,7 @@ def test_an_expected_column_is_missing(spark: SparkSession, tmp_path: Path, colu
     """It is told before anything is written, with the type that is needed."""
     planted = clean().evidence(spark)
 
-    with pytest.raises(EvidenceError, match=f"expected rows of 'sink': needed are {needed}; select and cast"):
+    with pytest.raises(EvidenceError, match=f"expected rows of 'sink': wrong or missing columns: {needed}; select and cast"):
         evidence.write(tmp_path, replace(planted, expected=planted.expected.drop(column)))
 
     assert list(tmp_path.iterdir()) == []
@@ -387,7 +387,7 @@ def test_a_column_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
     planted = clean().evidence(spark)
     raw = planted.observed.withColumn("key", planted.observed.key.cast("binary"))
 
-    with pytest.raises(EvidenceError, match=r"observed rows of 'sink': needed are key string \(found: binary\)"):
+    with pytest.raises(EvidenceError, match=r"observed rows of 'sink': wrong or missing columns: key string \(found: binary\)"):
         evidence.write(tmp_path, replace(planted, observed=raw))
 
 

@@ -11,7 +11,7 @@ NONE = {"behind": 0, "ahead": 0}
 
 def test_output_without_its_position(judge: Judge) -> None:
     """The position is 7, the row of input 7 is there: a restart writes it again."""
-    detail = "its input is at source partition 0 offset 7, the position is 7"
+    detail = "its input is at source partition 0 offset 7, the committed position is 7"
     example = Example("ahead", 0, 8, 21, BEGAN_MS + 21, detail)
 
     finding = judge("offsets", clean().with_positions({0: 7, 1: 8, 2: 8}))
@@ -21,7 +21,7 @@ def test_output_without_its_position(judge: Judge) -> None:
 
 def test_a_position_without_its_output(judge: Judge) -> None:
     """The position is past the input, and what it demands is not there."""
-    detail = "its input is at source partition 1 offset 3, the position is 8"
+    detail = "its input is at source partition 1 offset 3, the committed position is 8"
     example = Example("behind", 1, None, 10, None, detail)
 
     finding = judge("offsets", clean().without(10))
@@ -45,7 +45,7 @@ def test_first_and_last_and_both_kinds(judge: Judge) -> None:
 
     assert finding.counts == {"behind": 1, "ahead": 1 + 8}
     assert [(one.anomaly, one.id) for one in finding.examples[:3]] == [("behind", 0), ("ahead", 22), ("ahead", 2)]
-    assert "the position is 0" in finding.examples[2].words
+    assert "the committed position is 0" in finding.examples[2].words
 
 
 def test_a_whole_transaction_without_its_position(judge: Judge) -> None:

@@ -98,7 +98,7 @@ def test_one_lost_transaction_is_one_although_others_have_its_keys(judge: Judge)
     finding = judge("outcomes", lost)
 
     assert found(finding) == {"not readable": 1}
-    assert "'lost' was told committed" in finding.examples[0].words
+    assert "'lost' (its writer saw it commit)" in finding.examples[0].words
 
 
 def test_examples_by_place(judge: Judge) -> None:
@@ -123,7 +123,7 @@ def test_of_two_parts_the_larger_explains(judge: Judge) -> None:
     finding = judge("outcomes", log("abc", small=("aborted", "abx"), large=("aborted", "abcy")))
 
     assert found(finding) == {"in part": 1}
-    assert "'large' was told aborted" in finding.examples[0].words
+    assert "'large' (its writer saw it abort)" in finding.examples[0].words
 
 
 def test_a_key_twice_in_a_transaction(judge: Judge) -> None:
@@ -226,7 +226,7 @@ def test_examples_name_transaction_keys_and_places(judge: Judge) -> None:
                 None,
                 None,
                 None,
-                "transaction 'lost' was told committed: 4 of its 4 keys are missing; missing: 'm', 'n', 'o'",
+                "transaction 'lost' (its writer saw it commit): 4 of its 4 keys are missing; missing: 'm', 'n', 'o'",
             ),
             Example(
                 "in part",
@@ -234,8 +234,8 @@ def test_examples_name_transaction_keys_and_places(judge: Judge) -> None:
                 2,
                 None,
                 BEGAN_MS + 2,
-                "transaction 'half' was told committed: 2 of its 3 keys are missing; "
-                "there: 'z' (partition 0 offset 2); missing: 'q'",
+                "transaction 'half' (its writer saw it commit): 2 of its 3 keys are missing; "
+                "readable: 'z' (partition 0 offset 2); missing: 'q'",
             ),
             Example(
                 "aborted readable",
@@ -243,8 +243,8 @@ def test_examples_name_transaction_keys_and_places(judge: Judge) -> None:
                 3,
                 None,
                 BEGAN_MS + 3,
-                "transaction 'bad' was told aborted: 2 of its 2 keys can be read; "
-                "there: 'a' (partition 0 offset 3), 'y' (partition 0 offset 4)",
+                "transaction 'bad' (its writer saw it abort): 2 of its 2 keys can be read; "
+                "readable: 'a' (partition 0 offset 3), 'y' (partition 0 offset 4)",
             ),
         ),
     )

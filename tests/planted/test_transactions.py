@@ -478,7 +478,7 @@ def test_other_columns_are_refused(spark, tmp_path):
     logs.write(tmp_path, history(2).cluster.logs())
     frames = {name: spark.read.parquet(str(tmp_path / name)) for name in logs.SCHEMAS}
 
-    with pytest.raises(logs.LogsError, match=r"batches: needed are records int32 \(found: int64\); select and cast"):
+    with pytest.raises(logs.LogsError, match=r"batches: wrong or missing columns: records int32 \(found: int64\); select"):
         Logs.of_frames(frames | {"batches": frames["batches"].withColumn("records", frames["batches"]["records"].cast("long"))})
     with pytest.raises(logs.LogsError, match=r"nowhere/extents .*\(FileNotFoundError\)"):
         logs.load(tmp_path / "nowhere")

@@ -887,7 +887,7 @@ def test_all_columns_that_are_wrong_are_named():
         Logs.of(**{name: table(name, ()) for name in logs.SCHEMAS} | {"unfenced": found})
 
     needed = "producer_id int64 (found: none), sent_ms int64 (found: int32)"
-    assert str(raised.value).startswith(f"unfenced: needed are {needed}; select and cast them, see ")
+    assert str(raised.value) == f"unfenced: wrong or missing columns: {needed}; select and cast them"
 
 
 def test_what_is_landed_again_takes_the_place_of_what_was(tmp_path):

@@ -1,1 +1,1 @@
-"""Duplicates, gaps, ordering and values of a large log in one scan of it, as `chaos audit topics` asks for them."""
+"""Judge duplicates, gaps, ordering and values of a large log in one scan, for `chaos audit topics`."""

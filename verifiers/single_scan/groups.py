@@ -1,12 +1,12 @@
-"""Groups: a log, or a part of one, in as many rows as it has runs of consecutive records, for `islands`.
+"""Groups: a log, or a part of one, summarized in one row for each run of consecutive records (used by `islands`).
 
     partition  line   block            delta            records  optional  first  last  xor  total
     int        id%P   id div P >> 10   number - offset  of which not required    numbers of  the fingerprints
 
 ``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
-fingerprint is a 64-bit hash of (partition, id, value), or of (id, value) where a record may be in any partition. Expected rows
-have positions in place of offsets. Where they are not grouped by these, their delta is 0, and first and last are the positions
-that demand them (-1 where one has none).
+fingerprint is a 64-bit hash of (partition, id, value), or of (id, value) if a record may be in any partition. Expected rows
+have positions instead of offsets. If they are not grouped by these, their delta is 0, and first and last are the positions
+that demand them (-1 if one has none).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 UNDECODABLE = -1
 _LEAST = (0, *(10**power for power in range(1, 19)))  # number with one digit, with two, …
-# A cast takes " 07" for 7, unlike `findings.decoded`; with anything that is no digit of it, a text is longer than its number.
+# A cast takes " 07" for 7, unlike `findings.decoded`; a text with any other character is longer than its number.
 _ID = f"CASE WHEN id >= get(array({', '.join(f'{one}L' for one in _LEAST)}), octet_length(key) - 1) THEN id END"
 _HOME = ("partition", "line", "block")
 _ROW = ("number", "fingerprint")
@@ -43,11 +43,11 @@ _COLUMNS = (*_KEY, *_HOW)
 _TOTALS = (
     "count(*) AS records",
     "bit_xor(fingerprint) AS xor",
-    "sum(shiftrightunsigned(fingerprint, 32)) AS total",  # of the upper half: 2^31 records cannot overflow it
+    "sum(shiftrightunsigned(fingerprint, 32)) AS total",  # the upper half only: 2^31 records cannot overflow the sum
 )
 _ENDS = ("min(number) AS first", "max(number) AS last")
 _OPTIONAL = "count_if(NOT required) AS optional"
-_OPTIONAL_ONE = "bigint(NOT required) AS optional"  # of a single row
+_OPTIONAL_ONE = "bigint(NOT required) AS optional"  # for a single row
 _PROBE = 1024
 
 
@@ -57,12 +57,12 @@ class Limits:
 
     Attributes:
         block_bits: a block has 2 to the power of this many numbers.
-        least_run: mean records in a group of the first rows, at least; below it, groups are made without offsets.
+        least_run: least mean number of records in a group of the first rows; below it, groups are made without offsets.
         most_groups: of one log, some 200 bytes each while they are collected.
         most_rows: held at once, some 50 bytes each.
         most_ids: ticked off, a byte each.
         small_rows: so many are read again even if they are most of the log.
-        held_rows: of both logs of an audit; so few are grouped here, and not by Spark.
+        held_rows: of both logs of an audit; so few are grouped in this process, not by Spark.
     """
 
     block_bits: int = 10
@@ -80,8 +80,8 @@ class Groups:
 
     Attributes:
         columns: by name, as above, all of one length, ordered by the first four.
-        by_offset: False where ``delta`` is 0 throughout, so that a block has one group in each partition.
-        placed: whether ``first - delta`` and ``last - delta`` are the offsets (or positions) between which its records are.
+        by_offset: False if ``delta`` is 0 throughout, so that a block has one group in each partition.
+        placed: whether a group's records are between the offsets (or positions) ``first - delta`` and ``last - delta``.
     """
 
     columns: Mapping[str, Longs]
@@ -92,7 +92,7 @@ class Groups:
         return self.columns[column]
 
     def merge(self, other: "Groups") -> "Groups":
-        """The groups of both parts together; associative and commutative.
+        """Merge the groups of two parts; associative and commutative.
 
         Raises:
             ValueError: one was made by offset and the other was not.
@@ -103,20 +103,20 @@ class Groups:
         return _merged(columns, by_offset=self.by_offset, placed=self.placed and other.placed)
 
     def without_offsets(self) -> "Groups":
-        """The same log, a group for each block in each partition."""
+        """Return one group for each block in each partition."""
         return _merged({**self.columns, "delta": np.zeros_like(self["delta"])}, by_offset=False, placed=False)
 
     def solid(self) -> Flags:
-        """Which groups are islands: as many records as numbers, in the order of their offsets."""
+        """Whether each group is an island: as many records as numbers, in the order of their offsets."""
         return np.asarray(self["records"] == self["last"] - self["first"] + 1, np.bool_)
 
     def ids(self, partitions: int) -> Longs:
-        """One number for line and block of each group; `block_of` makes the same of a row."""
+        """Return one number for line and block of each group; `block_of` computes it for a row."""
         return np.where(self["line"] < 0, UNDECODABLE, self["block"] * partitions + self["line"])
 
 
 def summarize(evidence: Evidence, limits: Limits, *, few: bool = False) -> Groups | None:
-    """The observed log; None where there are too many groups to be held.
+    """Summarize the observed log; None if there are too many groups to be held.
 
     Args:
         few: whether its rows may be held. Spark takes longer to group some ten thousand than to hand them over.
@@ -136,11 +136,11 @@ def _have_runs(rows: DataFrame, limits: Limits) -> bool:
 
 
 def summarize_expected(evidence: Evidence, limits: Limits, *, few: bool = False, placed: bool = False) -> Groups | None:
-    """What is expected; the other arguments are those of `summarize`.
+    """Summarize the expected rows; the other arguments are those of `summarize`.
 
     Args:
-        placed: whether every row has a position. Where the rows have runs, they are grouped by position then, as observed ones
-            are by offset, so that the groups tell whether ids rise with the positions (`dealt_in_turn`).
+        placed: whether every row has a position. If such rows have runs, they are grouped by position, as observed ones are by
+            offset, so that the groups show whether ids rise with the positions (`dealt_in_turn`).
     """
     keyed = _keyed(evidence.expected, evidence, limits, "position")
     if placed:
@@ -157,7 +157,7 @@ def summarize_expected(evidence: Evidence, limits: Limits, *, few: bool = False,
 
 
 def _by_position(rows: DataFrame, limits: Limits, *, few: bool) -> Groups | None:
-    """Groups by the difference of number and position; None where the rows have no runs, or too many of them."""
+    """Group by the difference of number and position; None if the rows have no runs, or too many of them."""
     if few:
         found = _of_few(rows.selectExpr(*_KEY, "fingerprint", _OPTIONAL_ONE, "number AS place"), limits)
         return _unless_many(found, limits) if found.by_offset else None
@@ -167,14 +167,14 @@ def _by_position(rows: DataFrame, limits: Limits, *, few: bool) -> Groups | None
 
 
 def decoded(observed: DataFrame) -> DataFrame:
-    """The same as `findings.decoded`, at the speed of a scan: without a regular expression."""
+    """Do what `findings.decoded` does without a regular expression, at the speed of a scan."""
     return observed.withColumn("id", F.expr("try_cast(key AS BIGINT)")).withColumn("id", F.expr(_ID))
 
 
 def dealt_in_turn(log: Groups) -> bool:
-    """Whether it is plain that ids are places: each partition has one line, which is in no other, and its ids rise.
+    """Whether the groups show that ids are places: each partition has one line, which is in no other, and its ids rise.
 
-    That no id is there twice follows from it. False where the groups do not tell.
+    It follows that no id is there twice. False if the groups do not show it.
     """
     if not log.by_offset or not lines_are_alone(log):
         return False
@@ -196,12 +196,12 @@ def block_of(partitions: int, limits: Limits) -> str:
 
 
 def longs(rows: pa.Table, *names: str) -> tuple[Longs, ...]:
-    """Columns of integers."""
+    """Return columns of integers."""
     return tuple(rows.column(name).to_numpy().astype(np.int64, copy=False) for name in names)
 
 
 def starts(*columns: Longs) -> Longs:
-    """Where a run of equal values begins; the columns are ordered by them."""
+    """Return the places where a run of equal values begins; the columns must be sorted."""
     if not len(columns[0]):
         return np.empty(0, np.int64)
     changes = np.any([np.diff(column) != 0 for column in columns], axis=0)
@@ -209,12 +209,12 @@ def starts(*columns: Longs) -> Longs:
 
 
 def reduced(how: np.ufunc, column: Longs, begins: Longs) -> Longs:
-    """One value for each run."""
+    """Reduce each run to one value."""
     return np.asarray(how.reduceat(column, begins), np.int64)
 
 
 def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> DataFrame:
-    """Rows and, beside their columns, those of `_HOME` and `_ROW`."""
+    """Add the columns of `_HOME` and `_ROW` to rows."""
     partitions = evidence.lines
     proved = "id, value" if evidence.anywhere else "partition, id, value"
     numbered = rows.selectExpr("*", f"coalesce(id % {partitions}, {UNDECODABLE}L) AS line", f"id DIV {partitions} AS numbered")
@@ -235,7 +235,7 @@ def _bounded(rows: DataFrame, totals: Sequence[str], limits: Limits, *, by_offse
 
 
 def _of_few(rows: DataFrame, limits: Limits) -> Groups:
-    """The observed log, of rows as `_single` takes them."""
+    """Group the observed log, from rows as `_single` takes them."""
     single = _single(rows)
     probe = np.stack([single[name][:_PROBE] for name in _KEY])
     by_offset = np.unique(probe, axis=1).shape[1] * limits.least_run <= probe.shape[1]
@@ -245,7 +245,7 @@ def _of_few(rows: DataFrame, limits: Limits) -> Groups:
 
 
 def _expected_of_few(rows: DataFrame) -> Groups:
-    """What is expected, likewise; a place is -1 where there is none, and so are both ends then."""
+    """Group the expected rows, as `_single` takes them; without a place (-1), both ends are -1, too."""
     single = _single(rows)
     found = _merged(single, by_offset=False, placed=not (single["first"] < 0).any())
     first, last = found["first"], found["last"]
@@ -253,10 +253,10 @@ def _expected_of_few(rows: DataFrame) -> Groups:
 
 
 def _single(rows: DataFrame) -> dict[str, Longs]:
-    """Rows that are held, each as a group of its own.
+    """Load rows, each as a group of its own.
 
     Args:
-        rows: those of `_KEY`, fingerprint, optional (0 or 1), and place, which is first and last.
+        rows: columns of `_KEY`, fingerprint, optional (0 or 1), and place, which becomes first and last.
     """
     found = arrow.table(rows)
     fingerprint, optional, place = longs(found, "fingerprint", "optional", "place")
@@ -270,7 +270,7 @@ def _unless_many(found: Groups, limits: Limits) -> Groups | None:
 
 
 def _merged(columns: Mapping[str, Longs], *, by_offset: bool, placed: bool) -> Groups:
-    """Ordered by their keys, each key once."""
+    """Sort groups by key, and merge those with equal keys."""
     order = np.lexsort([columns[name] for name in reversed(_KEY)])
     ordered = {name: column[order] for name, column in columns.items()}
     begins = starts(*(ordered[name] for name in _KEY))

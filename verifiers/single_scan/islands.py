@@ -10,19 +10,19 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
 1. A hash aggregation puts each record into the group of its partition, its *line* ``id mod P``, its *block* of 1024 *numbers*
    ``id div P``, and the difference of number and offset (`groups`). A group with as many records as there are numbers
    from its first to its last is an island, since no two records of a partition share an offset. Expected rows are grouped too.
-2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
-   hash of partition, id and value (of id and value where a record may be in any partition). Then none is missing, double,
-   wrong or elsewhere; that two unlike blocks agree by chance has a probability of 2^-64 at most. As islands that do not overlap
-   hold no number twice, no id is expected twice either.
-3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What they say of
-   a record depends only on records of the same id, so what was left out changes nothing but ``checked``.
+2. A block is *sound* if as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
+   hash of partition, id and value (of id and value if a record may be in any partition). Then none is missing, double, wrong
+   or elsewhere; two unlike blocks agree by chance with a probability of at most 2^-64. As islands that do not overlap hold no
+   number twice, no id is expected twice either.
+3. The rows of all other blocks are read again, and the verifiers judge these as if the log held nothing else. Their result for
+   a record depends only on records of the same id, so the other blocks change nothing but ``checked``.
 4. Order is judged by islands alone (`verifiers.disorder`). Rows of groups that are not islands are read again and cut into
    runs, and records that nothing demands are left out: their blocks are not sound.
 
-A log without runs, as when a partition holds every third number in turn, has a group for each record. Its first rows show this,
-or at the latest the number of groups, before they are collected. Then blocks are compared without offsets, and order is judged
-piece by piece (`pieces`). Where more than half of the records would be read again, the verifiers are asked directly.
-Each way gives the same findings, to the letter. Why scenarios are judged otherwise: docs/adr/0007.
+A log without runs, for example with every third number in turn in a partition, has a group for each record. Its first rows show
+this, or at the latest the number of groups, before they are collected. Then blocks are compared without offsets, and order is
+judged piece by piece (`pieces`). If more than half of the records would be read again, the verifiers judge the whole log.
+All ways give identical findings. Why scenarios are judged otherwise: docs/adr/0007.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,11 +54,11 @@ _DEFAULT = Limits()
 
 
 def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True) -> tuple[Finding, ...]:
-    """What the verifiers of `NAMES` say of one log, in this order.
+    """Judge one log with the verifiers of `NAMES`, in this order.
 
     Args:
-        unique: False where an id may be expected more than once; its first row by (partition, position) is then taken for the
-            one that demands it. Every row must have a position then, and no two of a partition the same.
+        unique: False if an id may be expected more than once; its first row by (partition, position) then counts as the one
+            that demands it. Every row must then have a position, which is unique in its partition.
     """
     expected, observed = summarize(evidence, limits)
     return judge(evidence, expected, observed, limits, unique=unique)
@@ -67,7 +67,7 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
 def summarize(
     evidence: Evidence, limits: Limits = _DEFAULT, *, few: bool = False, placed: bool = False
 ) -> tuple[Groups | None, Groups | None]:
-    """What is expected and what is observed, as groups; None for a side that has too many.
+    """Group the expected and the observed rows; None for a side with too many groups.
 
     Args:
         few: whether the rows may be held, as in `groups.summarize`.
@@ -82,7 +82,7 @@ def summarize(
 def judge(
     evidence: Evidence, expected: Groups | None, observed: Groups | None, limits: Limits, *, unique: bool
 ) -> tuple[Finding, ...]:
-    """The same, from the groups of both sides; None where there are too many."""
+    """Judge as `check` does, from the groups of both sides; a side with too many groups is None."""
     whole = evidence if unique else replace(evidence, expected=demanded(evidence.expected))
     if expected is None or observed is None:
         return _directly(whole)
@@ -108,16 +108,16 @@ def judge(
 
 
 def _without_rows(evidence: Evidence) -> Evidence:
-    """The evidence of no blocks."""
+    """Return the evidence without its rows."""
     return replace(evidence, observed=evidence.observed.limit(0), expected=evidence.expected.limit(0))
 
 
 def narrowly(narrow: Evidence, proved: int, ordering: Callable[[], Finding]) -> tuple[Finding, ...]:
-    """What is said of a log of which only a part is doubtful.
+    """Judge a log of which only a part is doubtful.
 
     Args:
-        narrow: that part.
-        proved: how many records there are beyond it, which are known to be right.
+        narrow: the doubtful part.
+        proved: number of records outside it, which are known to be right.
         ordering: judges the order of the whole log.
     """
     with ThreadPoolExecutor(len(NAMES)) as pool:  # so few rows cost less than the start of a query
@@ -131,7 +131,7 @@ def narrowly(narrow: Evidence, proved: int, ordering: Callable[[], Finding]) -> 
 
 
 def demanded(expected: DataFrame) -> DataFrame:
-    """Of the rows of an id the first, by (partition, position)."""
+    """Select the first row of each id, by (partition, position)."""
     firsts = expected.groupBy("id").agg(F.expr("min_by(struct(*), struct(partition, position)) AS first"))
     return firsts.select("first.*").select(*expected.columns)
 
@@ -141,10 +141,10 @@ def _directly(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 def sound(evidence: Evidence, proved: int) -> tuple[Finding, ...]:
-    """What is said of a log whose records are all known to be right.
+    """Make the findings for a log whose records are all known to be right.
 
     Args:
-        proved: how many they are.
+        proved: number of records.
     """
     verdict, note = rule(evidence, 0, proved)
     return tuple(
@@ -156,7 +156,7 @@ def sound(evidence: Evidence, proved: int) -> tuple[Finding, ...]:
 
 
 def _doubtful(expected: Groups, observed: Groups, partitions: int) -> Longs:
-    """The blocks that are not proved sound, or that hold groups which are not islands; ascending."""
+    """Return the blocks that are not proved sound, or that hold groups which are not islands; ascending."""
     found, wanted = observed.ids(partitions), expected.ids(partitions)
     unlike = _unlike(_by_block(expected, partitions), _by_block(observed, partitions))
     broken = found[~observed.solid() | _overlapping(observed, found)] if observed.by_offset else found[:0]
@@ -165,7 +165,7 @@ def _doubtful(expected: Groups, observed: Groups, partitions: int) -> Longs:
 
 
 def _are_most(blocks: Longs, observed: Groups, partitions: int, limits: Limits) -> bool:
-    """Whether more than half of the records are in these blocks, and not few."""
+    """Whether these blocks have more than half of the records, and more than `Limits.small_rows`."""
     again = np.isin(observed.ids(partitions), blocks)
     proved, rest = (int(observed["records"][part].sum()) for part in (~again, again))
     return rest > proved and rest > limits.small_rows
@@ -181,14 +181,14 @@ def _by_block(side: Groups, partitions: int) -> Longs:
 
 
 def _unlike(expected: Longs, observed: Longs) -> Longs:
-    """Blocks that only one side has, or that the sides have with different contents."""
+    """Return blocks that only one side has, or whose contents differ."""
     both, here, there = np.intersect1d(expected[:, 0], observed[:, 0], assume_unique=True, return_indices=True)
     same = (expected[here] == observed[there]).all(axis=1)
     return np.setdiff1d(np.concatenate((expected[:, 0], observed[:, 0])), both[same])
 
 
 def _overlapping(side: Groups, blocks: Longs) -> Flags:
-    """Groups that begin before the last number of another one of their block."""
+    """Flag groups that begin before the last number of another one of their block."""
     order = np.lexsort((side["first"], blocks))
     flags = np.zeros(len(order), np.bool_)
     same = blocks[order][1:] == blocks[order][:-1]
@@ -203,7 +203,7 @@ def _overlapping(side: Groups, blocks: Longs) -> Flags:
 def _narrowed(
     evidence: Evidence, doubtful: Longs, sides: tuple[Groups, Groups], limits: Limits, *, unique: bool
 ) -> Iterator[Evidence]:
-    """The evidence of these blocks and of nothing else, read once and kept while the block lasts."""
+    """Narrow the evidence to these blocks; their rows are read once, and kept until the context ends."""
     expected = _within(evidence.expected, evidence, doubtful, limits, _span(sides[0], evidence, doubtful, "position"))
     rows = groups.decoded(evidence.observed)
     observed = _within(rows, evidence, doubtful, limits, _span(sides[1], evidence, doubtful, "offset"))
@@ -219,10 +219,10 @@ def _narrowed(
 
 
 def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, span: str) -> DataFrame:
-    """Rows of these blocks; rows need an id.
+    """Select the rows of these blocks; rows need an id.
 
     Args:
-        span: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
+        span: SQL that holds for all of them, with which a Parquet reader can skip others.
     """
     wanted = arrow.frame(rows.sparkSession, pa.table({"_block": blocks}))
     keyed = rows.where(span).withColumn("_block", F.expr(groups.block_of(evidence.lines, limits)))
@@ -230,10 +230,10 @@ def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, 
 
 
 def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
-    """SQL: between which offsets (or positions) rows of these blocks are, in any partition.
+    """SQL: the range of offsets (or positions) of the rows of these blocks, in any partition.
 
-    One comparison: to compare each row with a few ranges costs more than to look its block up, and with a hundred of them a
-    query has a method so long that the JVM never compiles it.
+    It is one comparison: to compare each row with a few ranges costs more than to look its block up, and with a hundred of
+    them a query has a method so long that the JVM never compiles it.
     """
     wanted = np.isin(side.ids(evidence.lines), blocks)
     if not side.placed or not wanted.any():
@@ -246,7 +246,7 @@ def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
 
 
 def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Order | None, limits: Limits) -> Finding:
-    """Judged by pieces, if it was; or else by islands and, for groups that are not islands, by the rows of their blocks."""
+    """Judge the order by runs: islands, and rows read again for other groups; by pieces if there are too many."""
     strays = _strays(narrow)
     found = runs_of(narrow, observed, limits)
     if found is not None:
@@ -259,7 +259,7 @@ def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Ord
 
 
 def _strays(narrow: Evidence) -> tuple[Longs, Longs]:
-    """Partition and offset of the records that nothing demands, of the blocks that are doubtful; others have none."""
+    """Return partition and offset of the records that nothing demands; only doubtful blocks can have such."""
     rows = groups.decoded(narrow.observed).where("id IS NOT NULL")
     found = arrow.table(rows.join(narrow.expected.select("id"), "id", "left_anti").select("partition", "offset"))
     partition, offset = longs(found, "partition", "offset")
@@ -267,10 +267,10 @@ def _strays(narrow: Evidence) -> tuple[Longs, Longs]:
 
 
 def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:
-    """The log as runs; None where there are too many.
+    """Return the log as runs; None if there are too many.
 
     Args:
-        evidence: the log, or or at least those of its blocks that hold groups which are not islands.
+        evidence: the log, or at least its blocks with groups which are not islands.
         observed: the groups of the whole log.
     """
     if observed is None or not observed.by_offset:
@@ -288,7 +288,7 @@ def _cut(narrow: Evidence, blocks: Longs, limits: Limits) -> Runs:
 
 
 def cut(rows: DataFrame, partitions: int) -> Runs:
-    """Rows that have an id, as runs; they are held in the driver's memory meanwhile."""
+    """Cut the rows with an id into runs; they are held in the driver's memory meanwhile."""
     columns = ("partition", "offset", f"id % {partitions} AS line", f"id DIV {partitions} AS number")
     found = arrow.table(rows.where("id IS NOT NULL").selectExpr(*columns))
     return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))

@@ -1,9 +1,9 @@
 """Pieces: the order of a log without runs, read by offset into the driver's memory, a piece at a time (why: `islands`).
 
-A record is in conflict where its number is below the highest before it in its partition and line, or above the lowest behind
-it. So of all other pieces only the highest and the lowest number of each line have to be known, and nothing is sorted but what
-is in memory. A log in which no record is below one before it is in order; of others the records in conflict are read once more,
-and held. Each id is ticked off on the way, because blocks without offsets cannot tell an id that is expected twice from one
+A record is in conflict if its number is below the highest before it in its partition and line, or above the lowest behind it.
+So only the highest and the lowest number of each line have to be known of all other pieces, and only the piece in memory is
+sorted. A log in which no record is below one before it is in order; in others, the records in conflict are read once more, and
+held. Each id is ticked off on the way, because blocks without offsets cannot distinguish an id that is expected twice from one
 that is there twice.
 """
 
@@ -27,12 +27,12 @@ _LARGEST = np.int64(2**63 - 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """What was found.
+    """The result of reading a log.
 
     Attributes:
         checked: the records with an id.
         falls: whether a record is below one before it.
-        repeated: the blocks (`Groups.ids`) that hold an id more than once; None where that cannot be told.
+        repeated: the blocks (`Groups.ids`) that hold an id more than once; None if that is not known.
     """
 
     checked: int
@@ -41,7 +41,7 @@ class Order:
 
 
 def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
-    """Whether a log is in order.
+    """Read a log, and find whether it is in order.
 
     Args:
         observed: its groups.
@@ -61,7 +61,7 @@ def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
 
 
 def disorder_of(evidence: Evidence, strays: tuple[Longs, Longs], limits: Limits) -> Disorder:
-    """What is out of place in a log that falls. It is read twice more: for the lowest numbers, and for what is in conflict.
+    """Find the disorder of a log that falls. It is read twice more: for the lowest numbers, and for the rows in conflict.
 
     Args:
         strays: partition and offset of records that have no place.
@@ -82,7 +82,7 @@ def disorder_of(evidence: Evidence, strays: tuple[Longs, Longs], limits: Limits)
 
 
 def _placed(evidence: Evidence, strays: tuple[Longs, Longs], limits: Limits) -> Iterator[tuple[int, Longs, Longs, Longs]]:
-    """Partition, offsets, numbers and lines of the records that have a place, piece by piece."""
+    """Yield partition, offsets, numbers and lines of the records that have a place, piece by piece."""
     for partition, offset, id_ in _pieces(evidence.observed, limits.most_rows):
         kept = ~np.isin(offset, strays[1][strays[0] == partition])
         number, line = np.divmod(id_[kept], evidence.lines)
@@ -90,17 +90,17 @@ def _placed(evidence: Evidence, strays: tuple[Longs, Longs], limits: Limits) -> 
 
 
 def _lowest(number: Longs, line: Longs, lines: int) -> Longs:
-    """Of each line."""
+    """Return the lowest number of each line."""
     found = np.full(lines, _LARGEST)
     np.minimum.at(found, line, number)
     return found
 
 
 def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool | None:
-    """Whether the ids of each partition of a log rise, and none is there twice; None where that cannot be told.
+    """Whether the ids of each partition of a log rise, and none is there twice; None if that is not known.
 
     Args:
-        blocks: those that there are (`Groups.ids`).
+        blocks: the log's blocks (`Groups.ids`).
     """
     seen = _Seen(np.unique(blocks[blocks != UNDECODABLE]), partitions, limits)
     highest: dict[int, int] = {}
@@ -116,7 +116,7 @@ def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool
 
 
 class _Seen:
-    """Which ids were seen: a byte for each number of the blocks that there are."""
+    """A set of seen ids: a byte for each number of the log's blocks."""
 
     def __init__(self, blocks: Longs, partitions: int, limits: Limits) -> None:
         self._blocks, self._partitions, self._bits = blocks, partitions, limits.block_bits
@@ -125,7 +125,7 @@ class _Seen:
         self._repeated = [np.empty(0, np.int64)]
 
     def tick(self, numbers: Longs, lines: Longs) -> None:
-        """Number and line of each record."""
+        """Tick off records, by number and line."""
         if self._ticks is None:
             return
         blocks = (numbers >> self._bits) * self._partitions + lines
@@ -139,16 +139,16 @@ class _Seen:
             self._repeated.append(np.unique(np.concatenate((before, twice)) >> self._bits))
 
     def repeated(self) -> Longs | None:
-        """The blocks that hold one more than once."""
+        """Return the blocks that hold an id more than once."""
         return None if self._ticks is None else self._blocks[np.unique(np.concatenate(self._repeated))]
 
 
 def _pieces(observed: DataFrame, most: int) -> Iterator[Piece]:
-    """Partition, offsets and ids of the records that have an id, by (partition, offset)."""
+    """Yield partition, offsets and ids of the records that have an id, by (partition, offset)."""
     ends = observed.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
     rows = groups.decoded(observed).where("id IS NOT NULL").select("partition", "offset", "id")
     asked = [(home, begin, begin + most - 1) for home, low, high in sorted(ends) for begin in range(low, high + 1, most)]
-    with ThreadPoolExecutor(1) as pool:  # one is read while the one before it is judged
+    with ThreadPoolExecutor(1) as pool:  # a piece is read while the one before it is judged
         ahead: Future[Piece] | None = None
         for home, begin, end in asked:
             current, ahead = ahead, pool.submit(_piece, rows, home, begin, end)
@@ -161,15 +161,15 @@ def _pieces(observed: DataFrame, most: int) -> Iterator[Piece]:
 def _piece(rows: DataFrame, home: int, begin: int, end: int) -> Piece:
     found = arrow.table(rows.where(f"partition = {home} AND offset BETWEEN {begin} AND {end}").select("offset", "id"))
     offset, id_ = (column.to_numpy() for column in found.columns)
-    order = np.argsort(offset, kind="stable")  # of a file that is in order already it costs a comparison for each
+    order = np.argsort(offset, kind="stable")  # costs one comparison for each row if the file is in order
     return home, offset[order], id_[order]
 
 
 def _highest_before(line: Longs, number: Longs, highest: Longs) -> Longs:
-    """The highest number before each record in its line.
+    """Return the highest number before each record in its line.
 
     Args:
-        highest: that of all pieces before, by line; it is brought up to date.
+        highest: by line, over all pieces before; it is updated.
     """
     order = np.argsort(line.astype(np.min_scalar_type(len(highest))), kind="stable")  # numpy has a radix sort for small types
     before = np.empty_like(number)

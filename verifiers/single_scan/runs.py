@@ -1,7 +1,7 @@
-"""Runs: consecutive records of one line, and what they tell about order (what they are for: `islands`).
+"""Runs: consecutive records of one line, from which order is judged (why: `islands`).
 
-The numbers and the offsets of a run rise by one together, so no other run of its partition lies between them, and none of its
-records is out of place because of another one of it (`verifiers.disorder`).
+The numbers and the offsets of a run rise by one together. So no other run of its partition lies within it, and none of its
+records is out of place because of another one (`verifiers.disorder`).
 """
 
 from dataclasses import dataclass
@@ -29,33 +29,33 @@ class Runs:
         return len(self.first)
 
     def merge(self, other: "Runs") -> "Runs":
-        """The runs of both; a run that was cut in two says the same as a whole one."""
+        """Join both; a run that was cut in two gives the same result as a whole one."""
         return Runs(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in Runs.__slots__))
 
     def without(self, partition: Longs, offset: Longs) -> "Runs":
-        """The same without the records at these places; runs that held one are cut there."""
+        """Remove the records at these places; their runs are cut there."""
         kept = [_cut(self.taken(self.partition == home), offset[partition == home]) for home in np.unique(self.partition)]
         return Runs(*(np.concatenate([getattr(one, name) for one in (*kept, self.taken(_NONE))]) for name in Runs.__slots__))
 
     @property
     def records(self) -> int:
-        """How many there are in all of them."""
+        """Number of records in all runs."""
         return int((self.last - self.first + 1).sum())
 
     def taken(self, places: Flags | Longs) -> "Runs":
-        """Those at these places, in the order of the places."""
+        """Select the runs at these places, in the order of the places."""
         return Runs(*(getattr(self, name)[places] for name in Runs.__slots__))
 
 
 def of_groups(groups: Groups, wanted: Flags) -> Runs:
-    """The islands among these groups."""
+    """Take the islands among these groups as runs."""
     taken = wanted & groups.solid() & (groups["line"] >= 0)
     partition, line, first, last, delta = (groups[name][taken] for name in ("partition", "line", "first", "last", "delta"))
     return Runs(partition, line, first, last, first - delta)
 
 
 def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs:
-    """Rows in any order, cut into runs."""
+    """Cut rows, in any order, into runs."""
     order = np.lexsort((offset, partition))
     partition, offset, line, number = partition[order], offset[order], line[order], number[order]
     steps = np.arange(len(order), dtype=np.int64)
@@ -65,12 +65,12 @@ def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs
 
 
 def disorder_of(runs: Runs) -> Disorder:
-    """What is out of place, of all runs of a log."""
+    """Find the disorder of a log, from all its runs."""
     return disorder.find(runs.partition, runs.line, runs.first, runs.last, runs.offset)
 
 
 def _cut(runs: Runs, offsets: Longs) -> Runs:
-    """The runs of one partition without these records.
+    """Remove records from the runs of one partition.
 
     A part begins where a run does or after a hole, and ends where a run does or before a hole.
     """

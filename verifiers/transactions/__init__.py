@@ -1,1 +1,1 @@
-"""Was every record consumed by exactly one committed transaction? Told from Kafka's logs, without a model."""
+"""Judge from Kafka's logs, without a model, whether exactly one committed transaction consumed every record."""

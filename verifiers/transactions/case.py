@@ -1,4 +1,4 @@
-"""What was put together, seen from the groups that are asked for: which transactions are theirs, and which can be judged."""
+"""The case of the judged groups: which transactions are theirs, and which of these can be judged."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -13,23 +13,23 @@ from verifiers.transactions.together import Content, Piece, Transaction, togethe
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged, and what is left out.
+    """Transactions and positions that are judged, and those that are left out.
 
     Attributes:
-        movers: producer ids of the transactional ids that ever sent positions of the groups, also in what was aborted.
-        judged: their transactions of which everything was read.
-        in_flight: those that were not completed when the reading began.
-        cut: those of which compaction or retention has removed a part, or that could not be put together.
-        foreign: transactions of others in the same logs.
-        sinks: topics that they write to.
+        movers: producer ids of the transactional ids that ever sent positions of the groups, also in aborted transactions.
+        judged: transactions of the movers that were read completely.
+        in_flight: those of them that were not completed when the reading began.
+        cut: those of them that compaction or retention has cut, or that could not be put together.
+        foreign: transactions of other producers in the same logs.
+        sinks: topics that the movers write to.
         moved: identity of a transaction -> its steps.
         unjudged: why something could not be judged.
-        unowned: what is committed in the sinks, and belongs to no transaction that is left, of producers that are not theirs.
-        vanished: their transactions, each with a log that it names and that was not there to be read.
-        since_ms: when the first position of the groups was committed; -1 where compaction may have removed it.
+        unowned: committed pieces of other producers in the sinks that belong to no transaction that is left.
+        vanished: transactions of the movers, each with a log that it names and that was not there to be read.
+        since_ms: when the first position of the groups was committed; -1 if compaction may have removed it.
         unread: transactional batches among the positions of the groups that hold others than those that were landed.
-        twice, skipped: by where readers began, as far as that was seen.
-        forgotten: the tables of what was seen on the wire of which something may be missing.
+        twice, skipped: records read twice or skipped, from the starts of readers that were seen.
+        forgotten: the tables from the wire of which something may be missing.
         of_a_run: whether topics and groups were made for one run, which is over.
     """
 
@@ -55,27 +55,27 @@ class Case:
     of_a_run: bool
 
     def committed(self) -> list[Transaction]:
-        """Those that are judged and were committed."""
+        """Return the judged transactions that were committed."""
         return [one for one in self.judged if one.control == "COMMIT"]
 
     def is_same_topic(self, step: Step) -> bool:
-        """Whether a step is in the same topic as the one before it, though the position was removed between.
+        """Whether a step is in the same topic as the one before it, even if the position was removed in between.
 
-        A topic that is deleted takes its positions with it, and one that is made anew under its name begins at 0. What a broker
-        has written there before the removal shows that it is the same.
+        A deleted topic takes its positions with it, and a new one of its name begins at 0. A broker's timestamp from before the
+        removal shows that the topic is the same.
         """
         content = self.contents.get(step.source)
         is_older = content is not None and step.removed_ms is not None and content.by_broker_ms < step.removed_ms
         return step.removed_ms is None or self.of_a_run or is_older
 
     def is_beyond(self, step: Step) -> bool:
-        """Whether the position before a step lies behind the end of its topic: that is not the topic in which it was read."""
+        """Whether the position before a step lies behind the end of its topic, which must then be another one."""
         content = self.contents.get(step.source)
         return content is not None and step.begin is not None and step.begin > content.extent.end
 
 
 def case(logs: Logs, alone: frozenset[str] = frozenset(), *, of_a_run: bool = False) -> Case:
-    """Put the logs together and see whose is what; `alone` are sinks, too."""
+    """Put the logs together, and sort transactions by owner; `alone` are sinks, too."""
     all_ = together(logs)
     owners = {id(piece): one for one in all_.transactions for piece in one.pieces.values()}
     found = list(steps(all_.contents, owners))
@@ -135,7 +135,7 @@ def _movers(contents: Mapping[Log, Content], transactions: Sequence[Transaction]
 
 
 def _is_of_others(one: Transaction) -> bool:
-    """Whether the positions that it sent are of other groups alone."""
+    """Whether a transaction sent positions, all of them of other groups."""
     pieces = [piece for log, piece in one.pieces.items() if log[0] == OFFSETS and piece.records]
     return bool(pieces) and not any(piece.positions for piece in pieces)
 
@@ -152,9 +152,9 @@ def _sent(content: Content) -> Iterator[Position]:
 
 
 def _unread(log: Log, content: Content, movers: frozenset[int]) -> int:
-    """How many batches of the groups' producers have lost positions.
+    """Count the batches of the groups' producers that have lost positions.
 
-    A batch is of one group. One without any position of these is that of another group, if it is not among those of these.
+    A batch holds positions of one group. A batch without landed positions is of another group, unless it lies among theirs.
     """
     if log[0] != OFFSETS or not content.unread:
         return 0
@@ -176,7 +176,7 @@ def _unowned(
 
 
 def _lacking(one: Transaction, contents: Mapping[Log, Content]) -> set[Log]:
-    """Logs that were read, and in which it has no marker."""
+    """Return the logs that were read, and in which the transaction has no marker."""
     return set(one.logs & contents.keys()) - one.pieces.keys()
 
 
@@ -185,7 +185,7 @@ def _writes(one: Transaction, topics: frozenset[str]) -> bool:
 
 
 def _open(contents: Mapping[Log, Content], movers: frozenset[int], sinks: frozenset[str]) -> Iterator[Piece]:
-    """What is open in the sinks, and what the groups' producers have open elsewhere."""
+    """Yield the open pieces in the sinks, and those of the groups' producers elsewhere."""
     for log, content in sorted(contents.items()):
         yield from (piece for piece in content.open if piece.producer_id in movers or log[0] in sinks)
 
@@ -196,7 +196,7 @@ def _without_marker(lacking: Sequence[Transaction], hanging: Sequence[Piece], co
         for topic, partition in sorted(_lacking(one, contents)):
             if one.settled and (one.producer_id, (topic, partition)) not in told:
                 name = f"transaction {one.number} of {one.transactional_id!r}"
-                yield f"{name} was completed and has no marker in partition {partition} of {topic}: was that topic made anew?"
+                yield f"{name} was completed, but has no marker in partition {partition} of {topic}: was that topic recreated?"
 
 
 def _without_owner(
@@ -213,11 +213,11 @@ def _without_owner(
         first = min(left, key=lambda piece: piece.at_ms)
         topic, partition = first.log
         yield (
-            f"{len(left)} markers end rows of no transaction that is left in {STATES}, which compaction may have removed, "
-            f"the first at offset {first.marker} of partition {partition} of {topic}: they were not judged"
+            f"{len(left)} markers belong to transactions that are not in {STATES} (compaction may have removed them), "
+            f"the first at offset {first.marker} of partition {partition} of {topic}: their rows were not judged"
         )
 
 
 def _unknown(count: int) -> Iterator[str]:
     if count:
-        yield f"{count} open transactions are of producers that {STATES} does not tell of: whether they hang is not known"
+        yield f"{count} open transactions are of producers that are not in {STATES}: whether they hang is not known"

@@ -1,4 +1,4 @@
-"""How many rows a transaction has, and how many the records can make that it moved past."""
+"""Compare the rows of a transaction with the number that its consumed records can make."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,12 +15,12 @@ RIGHT, SURPLUS, DEFICIT, LATE, UNKNOWN = "right", "surplus", "deficit", "late", 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What came of it.
+    """The result of a comparison.
 
     Attributes:
-        kind: right, surplus, or deficit; ``late`` is a deficit unless a reader of it, the first of its partition, began later
-            than at the beginning; ``unknown`` where records were removed, or were not read.
-        records: how many it moved past; 0 where that is not known.
+        kind: right, surplus, or deficit; ``late`` is a deficit unless one of its readers, the first of a partition, did not
+            begin at the beginning; ``unknown`` if records were removed, or were not read.
+        records: how many it moved past; 0 if that is not known.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Count:
 
 
 def counted(one: Transaction, judged: Case, asked: "Transactions") -> Count:
-    """Compare one transaction; what stood still or went back is told by other names, and right here."""
+    """Compare one transaction; one that stood still or went back has another anomaly, and is right here."""
     said = asked.rows_per_record
     if said is None:
         return Count(UNKNOWN)
@@ -55,7 +55,7 @@ def is_countable(one: Transaction, judged: Case) -> bool:
 
 
 def records_of(step: Step, judged: Case) -> int | None:
-    """How many a step moved past. A first one is taken from offset 0: the reader may have begun later, never before."""
+    """Count the records of a step. A first one is counted from offset 0: its reader may have begun later, never earlier."""
     if step.source not in judged.visible or step.end is None or (step.begin is None and not step.first):
         return None
     if not judged.is_same_topic(step) or judged.is_beyond(step):
@@ -66,7 +66,7 @@ def records_of(step: Step, judged: Case) -> int | None:
 def is_proved(step: Step, judged: Case, asked: "Transactions") -> bool:
     """Whether the rows of a transaction show that the reader of a step began where the one before had ended.
 
-    So it is where every record makes the same number of rows, and of no other step in it a begin is doubtful.
+    They do if every record makes the same number of rows, and no other step of the transaction has a doubtful beginning.
     """
     one, said = step.transaction, asked.rows_per_record
     if one is None or said is None or not 0 < said.min == said.max or asked.timers:

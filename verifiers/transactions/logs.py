@@ -1,10 +1,10 @@
-"""What is landed for an audit of transactions: the internal logs of a cluster, and the batches of the topics that were written.
+"""The landed tables of an audit of transactions: a cluster's internal logs, and the batches of the topics that were written.
 
     extents/     topic string, partition int, begin long, settled long, end long
     batches/     topic string, partition int, first_offset long, last_offset long (inclusive), records int,
                  producer_id long (-1: none), producer_epoch int, transactional boolean,
                  control string (``COMMIT`` or ``ABORT`` for a marker, else null), timestamp_ms long,
-                 by_broker boolean (whether a broker gave the time: LogAppendTime; else the program may say what it likes)
+                 by_broker boolean (whether a broker set the time: LogAppendTime; else the program may set any)
     positions/   log_partition int, offset long, consumer_group string, topic string, partition int,
                  position long (null: removed), committed_at_ms long
     states/      log_partition int, offset long, transactional_id string, producer_id long, producer_epoch int, state string,
@@ -15,18 +15,18 @@
     produced/    transactional_id string, sent_ms long
     forgotten/   what string (the name of one of the last three tables), until_ms long
 
-The last four are seen on the wire, and are there only where somebody has listened: which position a reader was given by its
-coordinator, where it begins; which positions were sent without a generation of the group; and when rows were sent in a
-transaction. Who listens remembers only so much: what was seen up to ``until_ms`` may have been forgotten.
+The last four come from the wire, and exist only if a proxy listened: the positions that coordinators gave to readers, where
+these begin; the positions that were sent without a generation of the group; and the times when rows were sent in a transaction.
+A proxy remembers only so much: it may have forgotten events up to ``until_ms``.
 
-A log is read up to its ``end``, and it is whole from ``begin`` on: what retention has cut off, or compaction has thinned out,
-lies before. Positions are the records of ``__consumer_offsets`` of the groups that are asked for; the batches in which they lie
-are among the batches. States are the records of ``__transaction_state``, of every transactional id that wrote to one of these
-logs: one row for each partition that a record names, and one without topic for a record that names none.
+A log is read up to its ``end``, and it is whole from ``begin`` on: retention or compaction has removed records only before it.
+Positions are the records of ``__consumer_offsets`` of the judged groups; the batches that hold them are among the batches.
+States are the records of ``__transaction_state``, of every transactional id that wrote to one of these logs: one row for each
+partition that a record names, and one without topic for a record that names none.
 
 The ends are fixed in this order, so that the cluster may be at work meanwhile: the end of ``__transaction_state`` as
 ``settled``, the ends of all other logs, then the ``end`` of ``__transaction_state``. So a transaction that was completed before
-``settled`` has all its markers, and a marker that was read has its transaction. Of other logs ``settled`` is their end.
+``settled`` has all its markers, and a marker that was read has its transaction. ``settled`` of any other log is its end.
 """
 
 from bisect import bisect_right
@@ -79,7 +79,7 @@ class Batch(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A position of a group; None where it was removed."""
+    """A position of a group; None if it was removed."""
 
     log_partition: int
     offset: int
@@ -106,7 +106,7 @@ class State(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A position that a reader was given, between two moments."""
+    """A position that a coordinator gave to a reader, between two moments."""
 
     consumer_group: str
     topic: str
@@ -127,14 +127,14 @@ class Unfenced(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """A request that has sent rows in a transaction, and when, by the clock of who has seen it."""
+    """A request that sent rows in a transaction, and its time, by the clock of the proxy."""
 
     transactional_id: str
     sent_ms: int
 
 
 class Forgotten(NamedTuple):
-    """Up to when something that was seen on the wire may have been forgotten."""
+    """The time up to which observations from the wire may have been forgotten."""
 
     what: str
     until_ms: int
@@ -200,14 +200,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 FROM_THE_WIRE = ("starts", "unfenced", "produced", "forgotten")
 _LATER = {"batches": {"by_broker": False}}
-"""Columns that older logs do not have -> what is true of them."""
+"""Columns that older logs lack -> their value."""
 _ONCE: Mapping[str, tuple[str, ...]] = {
     "extents": ("topic", "partition"),
     "batches": ("topic", "partition", "first_offset"),
     "positions": ("log_partition", "offset"),
     "states": ("log_partition", "offset", "topic", "partition"),
 }
-"""What no two rows of a table may have in common."""
+"""Table -> columns that identify a row."""
 _ROWS: Mapping[str, Any] = {
     "extents": Extent,
     "batches": Batch,
@@ -236,7 +236,7 @@ class LogsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The tables, in the order of the logs; those from the wire are empty where nobody has listened."""
+    """The tables, in the order of the logs; those from the wire are empty if no proxy listened."""
 
     extents: pa.Table
     batches: pa.Table
@@ -249,7 +249,7 @@ class Logs:
 
     @classmethod
     def of(cls, **tables: pa.Table) -> "Logs":
-        """The logs in these tables, whatever the order of their rows.
+        """Make the logs from tables, with rows in any order.
 
         Raises:
             LogsError: a column is missing or of another type.
@@ -259,25 +259,25 @@ class Logs:
 
     @classmethod
     def of_frames(cls, frames: Mapping[str, DataFrame]) -> "Logs":
-        """The logs in frames of Spark."""
+        """Make the logs from Spark's frames."""
         return cls.of(**{name: arrow.table(frame) for name, frame in frames.items()})
 
     def rows(self, name: str) -> Iterator[Any]:
-        """The rows of a table as named tuples."""
+        """Yield the rows of a table as named tuples."""
         make = _ROWS[name]
         for some in getattr(self, name).to_batches(_ROWS_AT_ONCE):
             yield from map(make, *(column.to_pylist() for column in some.columns))
 
 
 def table(name: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
-    """A table of these rows."""
+    """Make a table of rows."""
     columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMAS[name])
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS[name], strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMAS[name])
 
 
 def complete_from(low: int, end: int, batches: Iterable[Batch]) -> int:
-    """The offset from which on nothing was removed from a log, whose batches are in order.
+    """Find the offset from which on nothing was removed from a log; its batches are in order.
 
     Compaction leaves holes between batches, and batches with fewer records than offsets.
     """
@@ -300,10 +300,10 @@ def write(folder: Path, logs: Logs) -> None:
 
 
 def load(folder: Path) -> Logs:
-    """Read what was landed.
+    """Read landed logs.
 
     Raises:
-        LogsError: it is not there, of another shape, was landed twice, or has lost rows.
+        LogsError: a table is missing, of another shape, was landed twice, or has lost rows.
     """
     there = [name for name in SCHEMAS if name not in FROM_THE_WIRE or (folder / name).exists()]
     found = Logs.of(**{name: _read(folder / name) for name in there})
@@ -314,7 +314,7 @@ def load(folder: Path) -> Logs:
 
 
 def _wrong(logs: Logs) -> Iterator[str]:
-    """Why these cannot be the logs as they were landed once."""
+    """Yield signs that the logs were landed twice, or have lost rows."""
     for name, columns in _ONCE.items():
         rows = getattr(logs, name).select(columns)
         if rows.num_rows != rows.group_by(list(columns)).aggregate([]).num_rows:
@@ -328,7 +328,7 @@ def _wrong(logs: Logs) -> Iterator[str]:
     homes = {(OFFSETS, one.log_partition) for one in logs.rows("positions")}
     homes |= {(STATES, one.log_partition) for one in logs.rows("states")}
     for topic, partition in sorted((batches.keys() | homes) - extents.keys()):
-        yield f"extents has no row of partition {partition} of {topic}, and other tables have"
+        yield f"extents has no row of partition {partition} of {topic}, but other tables have"
     for log, extent in sorted(extents.items()):
         if log[0] != STATES:
             yield from _missing(extent, batches[log])
@@ -336,7 +336,7 @@ def _wrong(logs: Logs) -> Iterator[str]:
 
 
 def _missing(extent: Extent, batches: Sequence[Batch]) -> Iterator[str]:
-    """A log is whole from its begin to its end, and no batch lies on another one."""
+    """Yield holes between the begin and the end of a log, and batches that overlap."""
     where = f"partition {extent.partition} of {extent.topic}"
     expected = extent.begin
     for before, batch in pairwise(batches):
@@ -346,20 +346,21 @@ def _missing(extent: Extent, batches: Sequence[Batch]) -> Iterator[str]:
         if batch.first_offset < extent.begin:
             continue
         if batch.first_offset != expected:
-            yield f"batches has none at offset {expected} of {where}, which is whole from offset {extent.begin} on"
+            yield f"batches has none at offset {expected} of {where}, which should be whole from offset {extent.begin} on"
             return
         expected = batch.last_offset + 1
     if expected < extent.end:
-        yield f"batches has none at offset {expected} of {where}, which was read up to offset {extent.end}"
+        yield f"batches has none at offset {expected} of {where}, though it was read up to offset {extent.end}"
 
 
 def _without_batch(logs: Logs, batches: Mapping[Log, Sequence[Batch]]) -> Iterator[str]:
-    """Each position lies in a batch; one below the begin of its log does, too."""
+    """Yield the first position that lies in no batch; one below the begin of its log needs a batch, too."""
     for one in logs.rows("positions"):
         some = batches[OFFSETS, one.log_partition]
         at = bisect_right(some, one.offset, key=lambda batch: batch.first_offset) - 1
         if at < 0 or some[at].last_offset < one.offset:
-            yield f"positions has one at offset {one.offset} of partition {one.log_partition} of {OFFSETS}, where no batch is"
+            where = f"offset {one.offset} of partition {one.log_partition} of {OFFSETS}"
+            yield f"positions has one at {where}, but batches has none there"
             return
 
 
@@ -371,7 +372,7 @@ def _read(place: Path) -> pa.Table:
 
 
 def _contracted(name: str, found: pa.Table) -> pa.Table:
-    """The columns of the contract, in its order; Spark says of a column that it may be null."""
+    """Select the columns of the contract, in its order; Spark's columns may be nullable."""
     for column, value in _LATER.get(name, {}).items():
         if column not in found.schema.names:
             found = found.append_column(SCHEMAS[name].field(column), pa.array([value] * len(found), pa.bool_()))
@@ -382,5 +383,5 @@ def _contracted(name: str, found: pa.Table) -> pa.Table:
         if types.get(field.name) != field.type
     ]
     if wrong:
-        raise LogsError(f"{name}: needed are {', '.join(wrong)}; select and cast them, see verifiers/transactions/logs.py")
+        raise LogsError(f"{name}: wrong or missing columns: {', '.join(wrong)}; select and cast them")
     return found.select(SCHEMAS[name].names).sort_by([(column, "ascending") for column in _ORDER[name]])

@@ -1,19 +1,19 @@
-"""Where readers began, and which records were read by two of them.
+"""Where readers began, and which records two of them read.
 
-A position is only an end. Whoever is given position p by the coordinator (the answer to OffsetFetch) begins there:
+A position is only an end. A reader that gets position p from the coordinator (the answer to OffsetFetch) begins there:
 
     one reader       rows of [p, q) are written ──────▶ q is sent ──▶ its transaction is committed
-    another                                     is given p ──▶ reads [p, …) ──▶ commits beyond p: [p, q) was committed twice
+    another                                     gets p ──▶ reads [p, …) ──▶ commits beyond p: [p, q) was committed twice
 
-That the records up to q were read by the first one, and not by the other in a transaction that was open already, is certain
-under two conditions: all rows of the transaction were written before the other one was given p, and q was sent without a
-generation of the group. A coordinator refuses q if it has a generation, and that is not the present one (KIP-447).
+Two conditions make it certain that the first reader read the records up to q, and not the other one in a transaction that was
+open already: all rows of the transaction were written before the other one got p, and q was sent without a generation of the
+group. A coordinator refuses q if it has a generation that is not the current one (KIP-447).
 
-When rows were written is not what their timestamps say: a program may give them any, those of its input for example. It is
-known by the clocks of others (`Clock`): a proxy that has seen them sent, a broker that gave the time (LogAppendTime), or the
-markers before and after them in the log. Where these do not tell which came first, it is not certain (`Twice.certain`).
+The timestamps of rows do not show when they were written: a program may give them any, those of its input for example. Other
+clocks do (`Clock`): a proxy that saw them sent, a broker that set the time (LogAppendTime), or the markers before and after
+them in the log. If these do not show which came first, it is not certain (`Twice.certain`).
 
-A reader that is given a position beyond the one in force skips what is between. One that is given none begins where its client
+A reader that gets a position beyond the one in force skips the records between. One that gets none begins where its client
 decides, which is not seen here.
 """
 
@@ -29,12 +29,12 @@ from verifiers.transactions.steps import Source, Step
 from verifiers.transactions.together import Content, Piece, Transaction
 
 _NEVER = 2**63 - 1
-_SETTLES_MS = 5000  # a marker may be written so much later than its transaction was decided
+_SETTLES_MS = 5000  # a marker may be written so long after its transaction was decided
 
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """Records that were committed by two transactions, if it is certain that the first had written its rows before."""
+    """Records that two transactions committed; `certain` if the first had surely written its rows before the start."""
 
     start: Start
     first: Step
@@ -46,7 +46,7 @@ class Twice:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Records that no reader was given."""
+    """Records that no reader got."""
 
     start: Start
     begin: int
@@ -54,14 +54,14 @@ class Skipped:
 
 
 class Written(NamedTuple):
-    """Between which two moments the last row of a transaction was sent."""
+    """The bounds of the time at which the last row of a transaction was sent."""
 
     not_before_ms: int
     not_after_ms: int
 
 
 class Clock:
-    """When the rows of transactions were written, by clocks that the application does not set."""
+    """The write times of transactions' rows, by clocks that the application does not set."""
 
     def __init__(
         self,
@@ -70,12 +70,12 @@ class Clock:
         produced: Iterable[Produced],
         forgotten_ms: int = -1,
     ) -> None:
-        """Nothing is computed before it is asked.
+        """Keep what `written` needs.
 
         Args:
             transactions: all, in the order of the coordinators' logs.
-            produced: what proxies have seen, in the order of time for each transactional id.
-            forgotten_ms: up to when they may have forgotten some.
+            produced: requests that proxies saw, in the order of time for each transactional id.
+            forgotten_ms: up to when proxies may have forgotten some.
         """
         self._contents, self._forgotten_ms = contents, forgotten_ms
         self._sent: dict[str, list[int]] = defaultdict(list)
@@ -88,7 +88,7 @@ class Clock:
             decided[transaction.transactional_id] = transaction.decided_ms
 
     def written(self, one: Transaction) -> Written:
-        """Exact where it was seen, or where a broker gave the times of all rows."""
+        """Bound the write time of the last row; exactly, if a proxy saw it or a broker set the times of all rows."""
         sent = self._sent.get(one.transactional_id, [])
         last = bisect_right(sent, one.decided_ms) - 1
         if last >= 0 and sent[last] > max(self._after.get(id(one), -1), self._forgotten_ms):
@@ -101,7 +101,7 @@ class Clock:
         return Written(begun, min(one.decided_ms, max((end for _, end in between), default=-1)))
 
     def _between(self, piece: Piece) -> tuple[int, int]:
-        """The times of the markers before and after its last row."""
+        """Return the times of the markers before and after its last row."""
         ended = self._contents[piece.log].ended
         at = bisect_right(ended, piece.last, key=lambda one: -1 if one.marker is None else one.marker)
         return ended[at - 1].at_ms if at else -1, ended[at].at_ms if at < len(ended) else _NEVER
@@ -110,7 +110,7 @@ class Clock:
 def read_twice(
     starts: Iterable[Start], steps: Iterable[Step], unfenced: Iterable[Unfenced], written: Callable[[Transaction], Written]
 ) -> Iterator[Twice]:
-    """All ranges, each once."""
+    """Yield all ranges that were read twice, each once."""
     sent = defaultdict(list)
     for one in unfenced:
         sent[one.producer_id].append(one.sent_ms)
@@ -126,7 +126,7 @@ def read_twice(
 
 
 def skipped(starts: Iterable[Start], steps: Iterable[Step]) -> Iterator[Skipped]:
-    """What lies between the position that was in force and the one that a reader was given."""
+    """Yield the ranges between the position in force and a later one that a reader got."""
     by_source = _by_source(steps)
     for source, own in _of_source(starts).items():
         taken = [step for step in by_source.get(source, ()) if step.taken]
@@ -141,7 +141,7 @@ def skipped(starts: Iterable[Start], steps: Iterable[Step]) -> Iterator[Skipped]
 
 
 def _twice(start: Start, until_ms: int, steps: Sequence[Step], older: Sequence[Step]) -> Twice | None:
-    """What was read before this start, committed after it, and committed again by who began there, until the next start."""
+    """Find records read before this start, committed after it, and committed again by its reader until the next start."""
     first = max(older, key=_end, default=None)
     if first is None or first.transaction is None:
         return None
@@ -161,7 +161,7 @@ def _twice(start: Start, until_ms: int, steps: Sequence[Step], older: Sequence[S
 def _is_older(
     step: Step, start: Start, sent: Mapping[int, Collection[int]], written: Callable[[Transaction], Written]
 ) -> bool | None:
-    """Whether its records were read by another reader, from the start on, and committed after that; None where it may be so."""
+    """Whether another reader read the step's records, from the start on, and committed them after it; None if not certain."""
     own = step.transaction
     may_be = (
         own is not None
@@ -201,7 +201,7 @@ def _of_source(starts: Iterable[Start]) -> Mapping[Source, Sequence[Start]]:
 
 
 def _with_next(starts: Sequence[Start]) -> Iterator[tuple[Start, int]]:
-    """Each, and when the next one was asked for."""
+    """Yield each start with the time at which the next one was requested."""
     yield from ((one, after.asked_ms) for one, after in pairwise(starts))
     if starts:
         yield starts[-1], _NEVER

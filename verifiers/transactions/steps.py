@@ -1,13 +1,13 @@
-"""What each commit did to each position of a group, in the order in which the commits took effect.
+"""Steps: the effect of each commit on each position of a group, in the order in which the commits took effect.
 
 A position that was sent in a transaction takes effect at the transaction's marker, one that was sent outside of any at once.
-The broker lets one that was *written* before the one in force take no effect, though its marker comes later: it was overtaken.
+A position that was *written* before the one in force takes no effect, even if its marker comes later: it was overtaken.
 A removal may lie between a position and its marker, because a coordinator decides a commit before it writes the markers. Such a
-position is taken to have been in force before the removal.
+position counts as in force before the removal.
 
-A position is only an end. Where the reader of a transaction began is stored nowhere; it is taken to be the position in force.
-A position that was removed (its group was deleted or has expired, or its topic was deleted) is in force no longer, but what was
-read up to it stays read: the next one is compared with it, and knows of the removal.
+A position is only an end. No log stores where the reader of a transaction began; the position in force counts as its beginning.
+A position that was removed (its group was deleted or has expired, or its topic was deleted) is no longer in force, but the
+records before it stay read: the next position is compared with it, and has the time of the removal.
 """
 
 from bisect import bisect_right
@@ -27,14 +27,13 @@ class Step:
     """One commit of one position.
 
     Attributes:
-        begin: the position that was in force, or was the last one before it was removed; None where there was none, or none is
-            known.
-        end: the position that was committed; None where it was removed.
-        transaction: None outside of any, or where it could not be put together.
+        begin: the position in force, or the last one before it was removed; None if there was none, or none is known.
+        end: the position that was committed; None if it was removed.
+        transaction: None outside of any, or if it could not be put together.
         inside: whether it was sent in a transaction.
         at: offset of the position in its log, taken: whether it took effect.
         first: whether the group had no position there before, and none was lost to compaction.
-        removed_ms: when the position before this one was removed, None where it was not.
+        removed_ms: when the position before this one was removed; None if it was not.
     """
 
     group: str
@@ -52,7 +51,7 @@ class Step:
 
 
 class _Now(NamedTuple):
-    """What the coordinator has of one partition: the last position and where it lies, and when and where that was removed."""
+    """The coordinator's state of one partition: its last position and offset in the log, and those of its removal."""
 
     offset: int
     position: int | None
@@ -68,7 +67,7 @@ class _Sent(NamedTuple):
 
 
 def steps(contents: Mapping[Log, Content], owners: Mapping[int, Transaction]) -> Iterator[Step]:
-    """All commits.
+    """Yield the steps of all commits.
 
     Args:
         owners: identity of a piece -> its transaction.
@@ -106,7 +105,7 @@ def _steps(log: Log, content: Content, owners: Mapping[int, Transaction]) -> Ite
 
 
 def _after(before: _Now | None, one: Position) -> _Now:
-    """What there is once a position took effect, or its removal."""
+    """Return the state after a position, or a removal, took effect."""
     if one.position is None:
         offset, position = (before.offset, before.position) if before else (-1, None)
         return _Now(offset, position, one.committed_at_ms, one.offset)
@@ -116,7 +115,7 @@ def _after(before: _Now | None, one: Position) -> _Now:
 
 
 def _sent(content: Content, owners: Mapping[int, Transaction]) -> Iterator[_Sent]:
-    """What may take effect; of the positions that one transaction sent of one partition, the last."""
+    """Yield positions that may take effect; if a transaction sent several of one partition, the last."""
     for piece in content.ended:
         if piece.control == "COMMIT" and piece.marker is not None:
             last = {_source(one): one for one in piece.positions}
@@ -131,10 +130,10 @@ def _source(position: Position) -> Source:
 
 
 class Visible:
-    """How many records of a log a read_committed reader is given between two of its offsets."""
+    """The records of a log that a read_committed reader gets."""
 
     def __init__(self, content: Content) -> None:
-        """Count once; what is asked then is a search."""
+        """Count once, so that each later count is a search."""
         spans = [one for one in content.spans if one.piece is None or one.piece.control == "COMMIT"]
         self._begin, self._end = content.extent.begin, content.extent.end
         self._spans = spans
@@ -144,13 +143,13 @@ class Visible:
             self._sums.append(self._sums[-1] + one.records)
 
     def between(self, begin: int, end: int) -> int | None:
-        """None where records were removed, or were not read."""
+        """Count the records between two offsets; None if some were removed, or were not read."""
         if begin < self._begin or end > self._end:
             return None
         return self._below(end) - self._below(begin)
 
     def offsets(self, begin: int, end: int) -> Iterator[int]:
-        """The offsets of these records."""
+        """Yield the offsets of the records between two offsets."""
         for span in self._spans[max(0, bisect_right(self._firsts, begin) - 1) :]:
             if span.first >= end:
                 return

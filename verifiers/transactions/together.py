@@ -1,6 +1,6 @@
-"""Putting transactions together: what a producer did in several logs between two of its markers is one transaction, but which?
+"""Put transactions together: find the pieces, in several logs, that belong to one transaction of a producer.
 
-    piece         what one producer wrote in one log up to one marker
+    piece         the records of one producer in one log up to one marker
     ending        PrepareCommit or PrepareAbort in ``__transaction_state``: the coordinator has decided, and names every log
     transaction   an ending, and the piece that it ended in each of its logs
 
@@ -8,14 +8,14 @@ A producer has one transaction at a time, and the coordinator writes the next en
 one before. So the k-th ending that names a log owns that producer's k-th marker there. This is exact for transactions v1, where
 all markers of a producer have one epoch, and for v2 (KIP-890), where each has its own: the epochs are matched first.
 
-Where the numbers differ, these are the reasons, and each is looked for in this order:
+If the numbers differ, these are the possible reasons, which are tried in this order:
 
     in flight   an ending that was not completed when the reading began may lack markers, and the last markers may be its own
     repeated    a coordinator that takes over writes the markers of a transaction in flight again: a marker without records
                 after another one of the same epoch, before the next ending was decided, ends nothing
     older       retention or compaction has removed the first endings, or the first markers
 
-What fits in none of these ways is not put together, and is told by name (`Together.doubts`).
+Transactions that fit in none of these ways are not put together; `Together.doubts` names them.
 """
 
 from bisect import bisect_right
@@ -33,15 +33,15 @@ _COMPLETE = frozenset({"CompleteCommit", "CompleteAbort"})
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """What a producer wrote in one log up to one marker.
+    """The records of a producer in one log up to one marker.
 
     Attributes:
         epoch: of the marker; of the last batch while there is none.
-        first, last: offsets of its records, -1 where it has none.
+        first, last: offsets of its records, -1 if it has none.
         marker: offset of the marker that ended it, None while it is open.
-        positions: those in it of groups that are asked for.
-        written_ms: the latest time of a record in it, which its writer may have chosen.
-        by_broker: whether a broker gave that time.
+        positions: its positions of the judged groups.
+        written_ms: the latest time of its records, which its writer may have chosen.
+        by_broker: whether a broker set that time.
     """
 
     log: Log
@@ -60,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Consecutive records of a log that are visible if their piece is committed; all are without a piece."""
+    """Consecutive records of a log; they are visible if their piece is committed, or if they have none."""
 
     first: int
     last: int
@@ -70,16 +70,16 @@ class Span:
 
 @dataclass(slots=True, eq=False)
 class Content:
-    """What is in one log.
+    """The content of one log.
 
     Attributes:
-        ended, open: pieces, those that are ended in the order of their markers.
+        ended, open: pieces; ended ones in the order of their markers.
         plain: positions outside of any transaction.
         before: positions that compaction has left before the log is whole.
-        complete_ms: time of the first marker in the whole part: what began before may be lost in part, if anything was removed.
+        complete_ms: time of the first marker in the whole part: if anything was removed, earlier transactions may lack a part.
         unmarked: records outside of transactions.
-        by_broker_ms: the earliest time that a broker gave something in it.
-        unread: transactional batches of a log of positions, with records that are no positions which were landed.
+        by_broker_ms: the earliest time that a broker set in it.
+        unread: transactional batches of a log of positions with records that are not among the landed positions.
     """
 
     extent: Extent
@@ -99,11 +99,11 @@ class Transaction:
     """A transaction that its coordinator has decided.
 
     Attributes:
-        number: of those of this transactional id, from 1, that are left in its coordinator's log.
+        number: counted from 1 among those of this transactional id that are left in its coordinator's log.
         control: how it was decided.
-        logs: those that it names.
+        logs: the logs that it names.
         settled: whether it was completed before the logs were read: then its markers are in them.
-        pieces: those of its logs that were read.
+        pieces: its pieces in the logs that were read.
         cut: logs that have lost its beginning, or all of it, to compaction or retention.
     """
 
@@ -131,13 +131,13 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """All that was read.
+    """All logs, and the transactions in them.
 
     Attributes:
-        transactions: in the order of their logs; a transaction in flight is among them.
-        ongoing: producer and log of every partition that a coordinator has in a transaction which it has not decided.
-        known: producer ids of which a coordinator's log tells.
-        doubts: what could not be put together, and why.
+        transactions: in the order of their logs, with those in flight.
+        ongoing: producer and log of every partition that a coordinator has in an undecided transaction.
+        known: producer ids in the coordinators' logs.
+        doubts: transactions that could not be put together, and why.
     """
 
     contents: Mapping[Log, Content]
@@ -148,7 +148,7 @@ class Together:
 
 
 def together(logs: Logs) -> Together:
-    """Put together what was landed."""
+    """Put the transactions of landed logs together."""
     contents = _contents(logs)
     transactions, ongoing, known = _decided(logs)
     doubts = _own(contents, transactions)
@@ -204,7 +204,7 @@ def _walk(log: Log, content: Content, batches: Sequence[Batch], positions: Seque
 
 
 def _piece(log: Log, open_: dict[int, Piece], batch: Batch) -> Piece:
-    """The piece that a batch belongs to, and which is begun with it where its producer has none open."""
+    """Add a batch to its producer's open piece, or begin a piece with it."""
     piece = open_.get(batch.producer_id)
     if piece is None:
         piece = open_[batch.producer_id] = Piece(log, batch.producer_id, batch.producer_epoch, batch.first_offset)
@@ -252,7 +252,7 @@ def _decided(logs: Logs) -> tuple[list[Transaction], frozenset[tuple[int, Log]],
 
 
 def _records(rows: Iterable[State]) -> Iterable[tuple[State, frozenset[Log]]]:
-    """The first row of every record, and the logs that the record names."""
+    """Yield the first row of every record, and the logs that the record names."""
     first: State | None = None
     named: set[Log] = set()
     for row in rows:
@@ -270,7 +270,7 @@ def _records(rows: Iterable[State]) -> Iterable[tuple[State, frozenset[Log]]]:
 
 
 def _own(contents: Mapping[Log, Content], transactions: Sequence[Transaction]) -> list[str]:
-    """Give each transaction its pieces; what could not be told, as sentences."""
+    """Give each transaction its pieces; return sentences about those that could not be matched."""
     naming: dict[tuple[int, Log], list[Transaction]] = defaultdict(list)
     for transaction in transactions:
         for log in transaction.logs & contents.keys():
@@ -284,14 +284,14 @@ def _own(contents: Mapping[Log, Content], transactions: Sequence[Transaction]) -
         is_whole = is_told and not contents[log].extent.begin
         for some, theirs in _by_epoch(own, ended[producer_id, log]):
             if not _paired(log, some, theirs, is_whole=is_whole):
-                many = f"{len(theirs)} markers there for {len(some)} transactions"
-                doubts.append(f"{_shown(log)}: producer {producer_id} has {many}, and it cannot be told which is whose")
+                many = f"{len(theirs)} markers for {len(some)} transactions"
+                doubts.append(f"{_shown(log)}: producer {producer_id} has {many}, which cannot be matched")
         _cut(own, contents[log])
     return doubts
 
 
 def _paired(log: Log, own: Sequence[Transaction], pieces: Sequence[Piece], *, is_whole: bool) -> bool:
-    """Give some transactions their pieces in one log; whether it can be told which are theirs."""
+    """Give some transactions their pieces in one log; return whether they could be matched."""
     fitting = _aligned(own, pieces, is_whole=is_whole)
     for transaction, piece in fitting or ():
         transaction.pieces[log] = piece
@@ -301,7 +301,7 @@ def _paired(log: Log, own: Sequence[Transaction], pieces: Sequence[Piece], *, is
 
 
 def _cut(own: Sequence[Transaction], content: Content) -> None:
-    """A log may have lost what was written in it before it is whole."""
+    """Mark the transactions of which a log may have lost a part, before the offset from which on it is whole."""
     log = content.extent.topic, content.extent.partition
     for transaction in own if content.extent.begin else ():
         if transaction.started_ms <= content.complete_ms or (transaction.settled and log not in transaction.pieces):
@@ -309,7 +309,7 @@ def _cut(own: Sequence[Transaction], content: Content) -> None:
 
 
 def _by_epoch(own: Sequence[Transaction], pieces: Sequence[Piece]) -> Iterable[tuple[list[Transaction], list[Piece]]]:
-    """Transactions and markers of the same epoch; last those whose epoch is on one side only."""
+    """Yield transactions and markers of one epoch; last those whose epoch is on one side only."""
     both = {one.epoch for one in own} & {piece.epoch for piece in pieces}
     for epoch in sorted(both):
         yield [one for one in own if one.epoch == epoch], [piece for piece in pieces if piece.epoch == epoch]
@@ -321,11 +321,11 @@ def _by_epoch(own: Sequence[Transaction], pieces: Sequence[Piece]) -> Iterable[t
 def _aligned(
     own: Sequence[Transaction], pieces: Sequence[Piece], *, is_whole: bool
 ) -> Sequence[tuple[Transaction, Piece]] | None:
-    """Pairs; None where it cannot be told which belong together.
+    """Pair transactions and pieces; None if they cannot be matched.
 
     Args:
-        is_whole: whether neither a marker nor an ending was removed. Then numbers alone tell; else what was removed is found
-            by time, and whatever does not fit the times of the coordinator is not paired.
+        is_whole: whether neither a marker nor an ending was removed. Then counting suffices; else times show which are gone,
+            and pieces that do not fit the coordinator's times are not paired.
     """
     settled = [one for one in own if one.settled]  # all before the first in flight: a producer has one transaction at a time
     flying = own[len(settled) :]
@@ -338,7 +338,7 @@ def _aligned(
 
 
 def _counted(own: Sequence[Transaction], pieces: Sequence[Piece]) -> Sequence[tuple[Transaction, Piece]] | None:
-    """By numbers, unless a marker that looks repeated may make up for one that never came: then by time, if it tells."""
+    """Pair by counting; by time, if a marker that looks repeated may stand for one that never came."""
     once = _without_repeated(own, pieces, len(pieces) - len(own))
     if len(once) != len(own) or len(_without_repeated(own, pieces, len(pieces))) != len(own):
         found = _timed(own, pieces)
@@ -355,7 +355,7 @@ def _timed(own: Sequence[Transaction], pieces: Sequence[Piece]) -> Sequence[tupl
 
 
 def _last(own: Sequence[Transaction], pieces: Sequence[Piece]) -> list[tuple[Transaction, Piece]]:
-    """As many pairs as there can be, counted from the end."""
+    """Pair as many as possible, from the end."""
     count = min(len(own), len(pieces))
     return list(zip(own[len(own) - count :], pieces[len(pieces) - count :], strict=True))
 
@@ -373,7 +373,7 @@ def _fits(own: Sequence[Transaction], pieces: Sequence[Piece]) -> bool:
 
 
 def _without_repeated(own: Sequence[Transaction], pieces: Sequence[Piece], most: int) -> Sequence[Piece]:
-    """Without repeated markers, but no more than so many."""
+    """Leave out repeated markers, at most `most`."""
     decided = [one.decided_ms for one in own]
     kept: list[Piece] = []
     for piece in pieces:

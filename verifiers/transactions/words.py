@@ -1,4 +1,4 @@
-"""What verifiers of transactions say, in words: transactions, logs, offsets and times."""
+"""Names of transactions, logs, offsets and times in the messages about transactions."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ def named(one: Transaction | None) -> str:
 
 
 def time_of(at_ms: int) -> str:
-    """The time of the day in UTC, to the millisecond."""
+    """Return the time of day in UTC, to the millisecond."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -33,6 +33,6 @@ def shown(log: Log) -> str:
 
 
 def begun(start: Start) -> str:
-    """Who began, where and when."""
+    """Describe who began, where and when."""
     member = f"{start.client_id!r}, generation {start.generation}" if start.generation >= 0 else repr(start.client_id)
     return f"a reader ({member}) began at {start.position} at {time_of(start.answered_ms)}"

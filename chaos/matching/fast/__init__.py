@@ -1,6 +1,6 @@
-"""Accelerators: they find what `chaos.matching` defines, to the letter, and may be left out. None of them defines anything.
+"""Accelerators: they find exactly what `chaos.matching` defines, and may be left out. None of them defines anything.
 
-``CHAOS_PLAIN=1`` leaves them out: then the definition itself is asked of all rows.
+``CHAOS_PLAIN=1`` switches them off: then the definition itself is applied to all rows.
 """
 
 import os
@@ -9,5 +9,5 @@ PLAIN = "CHAOS_PLAIN"
 
 
 def are_off() -> bool:
-    """Whether the environment says that no accelerator shall be used."""
+    """Whether the environment switches the accelerators off."""
     return os.environ.get(PLAIN) == "1"

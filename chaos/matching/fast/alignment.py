@@ -1,22 +1,22 @@
-"""Copies: which rows of the sink are known to answer which records, because both logs go on alike from place to place.
+"""Alignment: match the rows of a copy with their records by comparing both logs place by place.
 
-That is the rule, and it can be told without a shuffle, whatever the keys are: both logs are read by offset into the driver's
-memory, a piece at a time, as hashes of key and value, and compared place by place. Where they differ, they are compared again
-from the nearest place on at which they are alike::
+Most sinks are such copies, and the comparison needs no shuffle, whatever the keys are: both logs are read by offset into the
+driver's memory, a piece at a time, as hashes of key and value. After a difference, the comparison goes on at the nearest place
+from which on they are alike::
 
     source    a b c d e f g h i j k l m n        c is lost, h is there again, and l is another value
     sink      a b d e f g h h i j k x m n
     aligned   == ==========   ====  ====         the rest is doubtful: c, h, l and x
 
 Each key of a doubtful row or record is doubtful as a whole. All rows and records of any other key are aligned, in the order of
-their offsets, so the k-th row of those alike answers the k-th record: `answers.find` would say the same. It says of a row or
-record only what follows from those of the same key, so those of the doubtful keys are all that it has to be given. Which places
-are taken to be alike decides how many keys are doubtful, and nothing else.
+their offsets, so the k-th equal row answers the k-th equal record, as in `answers.find`. Its answer for a row or record depends
+only on those of the same key, so it needs only the rows and records of doubtful keys. The choice of places at which the logs
+are taken to be alike affects only the number of doubtful keys.
 
-A key is known by a hash of 32 bits here: a key that has the hash of a doubtful one is doubtful too. That a wrong row has the
-hash of the right one, of key and value, has a probability of 2^-64.
+A key is known by a hash of 32 bits here: a key that has the hash of a doubtful one is doubtful, too. A wrong row has the hash
+of the right one, of key and value, with a probability of 2^-64.
 
-Records that the consumer group is not past are doubtful, with their keys, whether they are answered or not.
+Records that the consumer group has not passed are doubtful, with their keys, whether they are answered or not.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,11 +40,11 @@ _Pair = tuple[int, Longs, Longs]  # a partition, and a piece of either log
 _NONE = np.empty(0, np.int32)
 _NOTHING = np.empty((3, 0), np.int64)
 _DEFAULT = Limits()
-_KEY = "hash(key)"  # that of a row without a key is one like others; it has the print of no record
+_KEY = "hash(key)"  # a row without a key has a hash, too, but the print of no record
 _ROW = ("offset", "IF(key IS NULL, 0L, xxhash64(key, value)) AS print", f"{_KEY} AS key")
 _ALIKE_AT_ONCE = 4  # a single record that recurs would often be taken for another one
-_MOST_BREAKS = 20_000  # a log of so many is quicker to join
-SHARE = 8  # of the rows: where more of them are doubtful, it is quicker to ask about all
+_MOST_BREAKS = 20_000  # a log with more is quicker to join
+SHARE = 8  # if more than one in so many rows is doubtful, it is quicker to match all
 
 
 class _UncertainError(Exception):
@@ -53,13 +53,13 @@ class _UncertainError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copied:
-    """How far the sink is a copy of what is demanded.
+    """The result of a comparison: how far the sink is a copy of the demanded records.
 
     Attributes:
-        rows: of the whole sink.
-        doubtful: the hashes of the keys of which nothing is known, ascending.
-        aligned: rows and the records that they answer; of doubtful keys only where they happen to be alike. The line is the
-            partition of the record, and its number is the record's offset. None where there are too many runs.
+        rows: number of rows of the whole sink.
+        doubtful: the hashes of the doubtful keys, ascending.
+        aligned: rows and the records that they answer, among them some of doubtful keys. The line is the partition of the
+            record, and its number is the record's offset. None if there are too many runs.
     """
 
     rows: int
@@ -68,16 +68,16 @@ class Copied:
 
 
 def worth_asking(copied: Copied, limits: Limits) -> int:
-    """How many rows may be doubtful where it is quicker to ask about these alone than about all."""
+    """Return the greatest number of doubtful rows for which it is quicker to match these alone than all."""
     return max(limits.small_rows, min(limits.most_rows, copied.rows // SHARE))
 
 
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
-    """What is known of the sink; None where nothing is, and where accelerators are off.
+    """Compare the sink with the demanded records; None if nothing is certain, or accelerators are off.
 
     Args:
-        wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
-        positions: how far each partition of the source was processed; 0 where there is no partition.
+        wanted: partition, offset, key and value of demanded records; the sink has these columns, too.
+        positions: how far each partition of the source was processed; 0 for a missing partition.
     """
     if are_off():
         return None
@@ -93,7 +93,7 @@ def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], li
 
 
 def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
-    """The rows, or records, of doubtful keys; rows without a key are among them."""
+    """Select the rows, or records, of doubtful keys; rows without a key are among them."""
     doubtful = arrow.frame(rows.sparkSession, pa.table({"_key": copied.doubtful.astype(np.int32)}))
     return rows.withColumn("_key", F.expr(_KEY)).join(F.broadcast(doubtful), "_key", "left_semi").drop("_key")
 
@@ -103,7 +103,7 @@ def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One log: how many rows it has, and for each partition, by which SQL its pieces are found."""
+    """One log: its number of rows, and partition -> SQL conditions of its pieces."""
 
     log: DataFrame
     rows: int
@@ -111,7 +111,7 @@ class _Side:
 
 
 def _side(limits: Limits, log: DataFrame) -> _Side:
-    """A partition is one piece where it may be held; only of larger ones it has to be known where they begin and end."""
+    """Plan the pieces of a log: a partition is one piece if it may be held; only of larger ones the ends are looked up."""
     counts = {row["partition"]: row["count"] for row in log.groupBy("partition").count().collect()}
     large = [number for number, rows in counts.items() if rows > limits.most_rows]
     ends = log.where(F.col("partition").isin(large)).groupBy("partition").agg(F.min("offset"), F.max("offset"))
@@ -123,7 +123,7 @@ def _side(limits: Limits, log: DataFrame) -> _Side:
 
 
 def _read(pool: Executor, sides: Sequence[_Side]) -> Iterator[_Pair]:
-    """Both logs, piece by piece; those that come next are read while these are compared."""
+    """Yield both logs, piece by piece; the next pieces are read while these are compared."""
     ahead: Callable[[], _Pair] | None = None
     for number in sorted(set().union(*(side.pieces for side in sides))):
         for pair in zip_longest(*(side.pieces.get(number, ()) for side in sides)):
@@ -140,7 +140,7 @@ def _both_read(number: int, ours: Future[Longs], theirs: Future[Longs]) -> _Pair
 
 
 def _piece(log: DataFrame, where: str | None) -> Longs:
-    """Offset, print and key of the rows of a piece, by offset."""
+    """Read offset, print and key of the rows of a piece, by offset."""
     if where is None:
         return _NOTHING
     found = arrow.table(log.where(where).selectExpr(*_ROW))
@@ -180,12 +180,12 @@ class _Comparison:
         self._doubt(left, right)
 
     def result(self, rows: int) -> Copied:
-        """What is known when all partitions were compared."""
+        """Return the result, once all partitions were compared."""
         aligned = None if self._aligned is None else Runs(*np.concatenate(self._aligned, axis=1))
         return Copied(rows, np.unique(np.concatenate(self._doubtful)), aligned)
 
     def _align(self, partition: int, left: Longs, right: Longs, position: int) -> tuple[int, int]:
-        """Go on as long as there is a place at which both are alike; how far that is."""
+        """Align both as long as there is a place at which they are alike; return how far that is."""
         here = there = 0
         while True:
             length = _common(left[1, here:], right[1, there:])
@@ -214,12 +214,12 @@ class _Comparison:
 
 
 def _behind(rest: Longs, piece: Longs) -> Longs:
-    """Both, without a copy where nothing is left of what was before."""
+    """Append a piece to the rest of earlier ones, without a copy if there is none."""
     return np.concatenate((rest, piece), axis=1) if rest.shape[1] else piece
 
 
 def _common(ours: Longs, theirs: Longs) -> int:
-    """How long both are the same; a short search where that is not long."""
+    """Return the length of the common beginning; the search is short if that is."""
     begin, step, end = 0, 256, min(len(ours), len(theirs))
     while begin < end:
         differs = ours[begin : min(begin + step, end)] != theirs[begin : min(begin + step, end)]
@@ -230,7 +230,7 @@ def _common(ours: Longs, theirs: Longs) -> int:
 
 
 def _next(ours: Longs, theirs: Longs) -> tuple[int, int] | None:
-    """The nearest places from which on some are alike; None where there are none."""
+    """Find the nearest places from which on some prints are alike; None if there are none."""
     size = 64
     while True:
         _, here, there = np.intersect1d(_joined(ours[:size]), _joined(theirs[:size]), return_indices=True)
@@ -243,7 +243,7 @@ def _next(ours: Longs, theirs: Longs) -> tuple[int, int] | None:
 
 
 def _joined(prints: Longs) -> Longs:
-    """A hash of each print and those after it."""
+    """Hash each print together with those after it."""
     size = max(0, len(prints) - _ALIKE_AT_ONCE + 1)
     found = np.zeros(size, np.int64)
     for place in range(_ALIKE_AT_ONCE):
@@ -252,7 +252,7 @@ def _joined(prints: Longs) -> Longs:
 
 
 def _runs(partition: int, numbers: Longs, offsets: Longs) -> Longs:
-    """Pairs of record and row as runs: rows of the five columns of `Runs`."""
+    """Turn pairs of record and row into runs: rows of the five columns of `Runs`."""
     if not len(numbers):
         return np.empty((5, 0), np.int64)
     breaks = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(offsets) != 1)) + 1

@@ -1,12 +1,12 @@
-"""Rows of our own loader's integers are judged by their keys: they need no answers, for each key is the id of its record.
+"""Judge the integers of our own loader by their keys: they need no matching, since each key is the id of its record.
 
-That finds the same where two things are so, which are looked at; else the definition is asked, `chaos.matching.row_ids`:
+The result is the same under two conditions, which are checked; else the definition applies, `chaos.matching.row_ids`:
 
-    what is demanded   id ``i`` once, in partition ``i mod P``, and ids rise with their places there. A loader may have written
-                       a record twice, or in another order.
-    what is there      each row is demanded, with its value and in its partition. It may be there too often, or too late.
+    demanded   id ``i`` once, in partition ``i mod P``, and ids rise with their places there. A loader may have written a record
+               twice, or in another order.
+    observed   each row is demanded, with its value and in its partition. It may be there too often, or too late.
 
-How late a row is, is counted in records here and in offsets there. They differ where markers of a loader's transactions are
+The lateness of a row is counted in records here and in offsets there. They differ if markers of a loader's transactions lie
 between its records.
 """
 
@@ -21,19 +21,19 @@ from verifiers.findings import decoded
 
 
 def of_sink(demanded: DataFrame, partitions: int, *, anywhere: bool, otherwise: Callable[[], Numbering]) -> Numbering:
-    """Which rows of the sink are expected.
+    """Make the numbering of the sink.
 
     Args:
         demanded: key, value, and partition and offset of the record that demands the row.
         partitions: of the source.
         anywhere: whether a row may be in any partition of the sink.
-        otherwise: what the definition says.
+        otherwise: the numbering by the definition.
     """
 
     def number(observed: DataFrame) -> Numbered:
         try:
             rows = held(decoded(demanded))
-        except (PySparkException, Py4JJavaError):  # a value that cannot be computed: the definition says which
+        except (PySparkException, Py4JJavaError):  # a value cannot be computed: the definition names it
             return otherwise()(observed)
         place = ("CAST(partition AS INT) AS partition", "value", "true AS required", "offset AS position")
         expected = rows.selectExpr("id", *place)
@@ -45,14 +45,14 @@ def of_sink(demanded: DataFrame, partitions: int, *, anywhere: bool, otherwise: 
 
 
 def _in_turn(rows: DataFrame, partitions: int) -> bool:
-    """Whether ids are dealt to partitions in turn, each of them once; of rows with a column ``id``."""
+    """Whether partitions have the ids in turn, each of them once; the rows have a column ``id``."""
     before = "coalesce(lag(id) OVER (PARTITION BY partition ORDER BY offset), -1)"
     is_so = f"coalesce(id > {before} AND id % {partitions} = partition, false) AS is_so"
     return not rows.selectExpr(is_so).where("NOT is_so").take(1)
 
 
 def _are_right(observed: DataFrame, expected: DataFrame, *, anywhere: bool) -> bool:
-    """Whether each row is one that is demanded, whatever their number and order."""
+    """Whether each row is demanded, whatever their number and order."""
     wanted = expected.selectExpr("id", "partition AS there", "value AS wanted")
     is_right = f"there IS NOT NULL AND value <=> wanted AND ({anywhere} OR partition = there)"
     return not observed.join(wanted, "id", "left").where(f"NOT ({is_right})").take(1)

@@ -1,11 +1,11 @@
-"""The same answers as `chaos.matching.answers` finds, of rows that are so few that this process can hold them.
+"""Find the answers of `chaos.matching.answers` for few rows, in the memory of this process.
 
-A query of Spark takes tenths of a second, however few its rows are, and that module asks a dozen. So where no more than some
-ten thousand rows are left to be asked about, they are read once, and it is found here which record each row answers. It says
-what that module says, to the letter (`tests/planted/test_copies.py`); which row answers which is defined there.
+A Spark query takes tenths of a second, however few its rows are, and that module runs a dozen. So if no more than some ten
+thousand rows are left to match, they are read once and matched here. The result is that module's, to the letter
+(`tests/planted/test_copies.py`); it has the definition.
 
-What is plainly right then is told as runs: a record that was processed, and that one row answers, in its partition and with its
-value. The verifiers are asked about the others only, since what they say of a row follows from those of its id.
+Plainly right rows become runs: the record was processed, and one row answers it, in its partition and with its value. The
+verifiers judge only the others, since their result for a row depends only on those of its id.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,12 +25,12 @@ _PLACE = ("partition", "offset")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matched:
-    """What was found.
+    """Matched rows and records.
 
     Attributes:
-        expected, observed: what is not plainly right, with the columns of `verifiers.base.Evidence`; a key is an id.
+        expected, observed: those that are not plainly right, with the columns of `verifiers.base.Evidence`; a key is an id.
         right: the other rows, and the records that they answer. The line is the record's partition, its number the offset.
-        unordered: partition and offset of the rows whose order cannot be told; None where that is so of none.
+        unordered: partition and offset of the rows with unknown order; None if there are none.
     """
 
     expected: pa.Table
@@ -41,14 +41,14 @@ class Matched:
     _keys: pa.ChunkedArray
 
     def keys(self, ids: Collection[int]) -> Mapping[int, str]:
-        """The keys of those of the ids that are of these records and rows; a key may be any bytes, whatever its column says."""
+        """Id -> key, for ids of these records and rows; a key may be any bytes, whatever the type of its column."""
         places = np.flatnonzero(np.isin(self._ids, list(ids)))
         keys = self._keys.take(places).cast(pa.binary()).to_pylist()
         return {id_: _readable(key) for id_, key in zip(self._ids[places].tolist(), keys, strict=True)}
 
 
 def _readable(key: bytes) -> str:
-    """As text where it is UTF-8, and else as ``0x`` and hex."""
+    """Return a key as text if it is UTF-8, else as ``0x`` and hex."""
     try:
         return key.decode()
     except UnicodeDecodeError:
@@ -56,13 +56,13 @@ def _readable(key: bytes) -> str:
 
 
 def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, int]) -> Matched:
-    """The answers to what is demanded; a record may not be in any partition but its own, and nothing was compacted.
+    """Match rows and demanded records; a record must be in its own partition, and nothing was compacted.
 
     Args:
-        wanted: partition, offset, key and value of what is demanded, all that there is of each key; none is without a key.
+        wanted: partition, offset, key and value of demanded records, all of each key; none is without a key.
         rows: those of the sink, with these columns and timestamp_ms; they may have no key.
         lines: ids are offset * lines + partition; the last line is that of keys which nothing demands.
-        positions: how far each partition of the source was processed; 0 where there is no partition.
+        positions: how far each partition of the source was processed; 0 for a missing partition.
     """
     both = _Both(wanted, rows)
     keyed, demanded = both.keyed, both.demanded
@@ -89,7 +89,7 @@ def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, i
 
 
 class _Both:
-    """Records and, behind them, rows; what is alike has the same number in ``key``, ``alike`` and ``exact``."""
+    """Records and, behind them, rows; equal ones have equal numbers in ``key``, ``alike`` and ``exact``."""
 
     def __init__(self, wanted: pa.Table, rows: pa.Table) -> None:
         places = zip(longs(wanted, *_PLACE), longs(rows, *_PLACE), strict=True)
@@ -108,11 +108,11 @@ class _Both:
 
     @property
     def free(self) -> Flags:
-        """What answers nothing, and what nothing answers."""
+        """Whether a row answers nothing, or nothing answers a record."""
         return np.asarray(self.other == _NONE, np.bool_)
 
     def match(self, classes: Longs, which: Flags) -> None:
-        """The k-th of these rows answers the k-th of these records of its class."""
+        """Match the k-th of these rows with the k-th of these records of its class."""
         records, rows = (self._in_order[(which & side)[self._in_order]] for side in (self.demanded, ~self.demanded))
         (ours, here), (theirs, there) = (_ranked(classes, side) for side in (records, rows))
         _, mine, yours = np.intersect1d(here, there, assume_unique=True, return_indices=True)
@@ -120,7 +120,7 @@ class _Both:
 
 
 def _ranked(classes: Longs, places: Longs) -> tuple[Longs, Longs]:
-    """The places by class, and a number for class and rank in it."""
+    """Sort the places by class, and number each by class and rank in it."""
     places = places[np.argsort(classes[places], kind="stable")]
     begins = starts(classes[places])
     ranks = np.arange(len(places)) - np.repeat(begins, np.diff(np.append(begins, len(places))))
@@ -128,7 +128,7 @@ def _ranked(classes: Longs, places: Longs) -> tuple[Longs, Longs]:
 
 
 def _ids(both: _Both, lines: int, changed: Flags) -> Longs:
-    """Of each record, and of the record that a row answers, or would answer if it were not one too many."""
+    """Give each record its id, and each row that of the record that it answers, or would if it were not one too many."""
     demanded, ids = both.demanded, np.where(both.demanded, both.offset * lines + both.partition, _LARGEST)
     for classes in (both.exact, both.alike, both.key):
         firsts = _firsts(classes, ids, demanded)
@@ -143,14 +143,14 @@ def _ids(both: _Both, lines: int, changed: Flags) -> Longs:
 
 
 def _firsts(classes: Longs, numbers: Longs, which: Flags) -> Longs:
-    """The lowest number of each class."""
+    """Return the lowest number of each class."""
     firsts = np.full(classes.max(initial=0) + 1, _LARGEST)
     np.minimum.at(firsts, classes[which], numbers[which])
     return firsts
 
 
 def _right(both: _Both, ids: Longs, processed: Flags) -> Flags:
-    """The records that are plainly right, and their rows."""
+    """Flag the records that are plainly right, and their rows."""
     right = both.demanded & ~both.free & processed & (both.exact == both.exact[both.other])
     there, times = np.unique(ids[~both.demanded], return_counts=True)
     right &= ~np.isin(ids, there[times > 1])
@@ -159,7 +159,7 @@ def _right(both: _Both, ids: Longs, processed: Flags) -> Flags:
 
 
 def _unordered(both: _Both, odd: Flags, changed: Flags) -> Flags:
-    """The rows whose order cannot be told: those alike with odd ones that recur, and those changed, of a key that recurs."""
+    """Flag the rows with unknown order: those equal to odd ones that recur, and changed ones of a key that recurs."""
     odd = odd & (_counts(both.alike, both.demanded) > 1)[both.alike]
     wrong = changed & (_counts(both.key, both.demanded) > 1)[both.key]
     return np.asarray(~both.demanded & (_counts(both.alike, odd | wrong) > 0)[both.alike], np.bool_)
@@ -178,12 +178,12 @@ def _observed(rows: pa.Table, ids: Longs) -> pa.Table:
 
 
 def _codes(texts: pa.ChunkedArray) -> Longs:
-    """The same number for the same text; that of none is one like others."""
+    """Encode texts as integers; null gets a code of its own."""
     return np.asarray(texts.combine_chunks().dictionary_encode("encode").indices, np.int64)
 
 
 def _numbered(first: Longs, second: Longs) -> Longs:
-    """A number for each pair that there is, from 0 on."""
+    """Number the distinct pairs from 0 on."""
     pairs = first * (second.max(initial=0) + 1) + second
     return np.asarray(np.unique(pairs, return_inverse=True)[1], np.int64)
 

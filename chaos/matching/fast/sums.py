@@ -1,13 +1,13 @@
-"""What of a query's rows, and of the sink's, has to be asked about; of the others it is known that they answer each other.
+"""Narrow a query's rows, and the sink's, to those that have to be matched; the others surely answer each other.
 
-To say of each row of two large logs which row of the other it answers takes a dozen shuffles of both. Most rows need none:
+To match all rows of two large logs takes a dozen shuffles of both. Most rows need none:
 
     each has a place of its own   both logs are compared from place to place (`alignment`), and order with it
-    without places                both are added up by hashes of their keys: where a hash has as many rows on both sides, and
-                                  their prints have the same sums, the same rows are there, as often
+    without places                both are added up by hashes of their keys: if a hash has as many rows on both sides, and their
+                                  prints have equal sums, the same rows are there, as often
 
-Of a key all rows are asked about, or none, since what is said of a row follows from those of the same key. That other rows have
-the same sums by chance has a probability of 2^-64.
+All rows of a key are matched, or none, since the result for a row depends only on those of its key. Different rows have equal
+sums by chance with a probability of 2^-64.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,14 +35,14 @@ _DEFAULT = Limits()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Narrowed:
-    """What has to be asked about.
+    """The rows that have to be matched.
 
     Attributes:
-        demanded: those of the rows that a query demands.
-        sink: those of the sink's rows.
-        proved: how many others there are in the sink, or last values in a state.
-        beyond: these with the records that they answer, where each has a place of its own.
-        are_none: whether nothing has to be asked about.
+        demanded: those that a query demands.
+        sink: those of the sink.
+        proved: number of other rows in the sink, or of last values in a state.
+        beyond: the other rows with the records that they answer, if each has a place of its own.
+        are_none: whether no rows have to be matched.
     """
 
     demanded: Demanded
@@ -53,12 +53,12 @@ class Narrowed:
 
 
 def compared(rows: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
-    """How far the sink is a copy of rows that have places; None where that is not known, or two of them share a place."""
+    """Compare the sink with rows that have places; None if nothing is certain, or two of them share a place."""
     return alignment.compare(row_ids.keyed(rows), row_ids.keyed(sink), positions, limits)
 
 
 def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = _DEFAULT) -> Narrowed:
-    """The rows of doubtful keys, once all were compared; all rows where they are many."""
+    """Select the rows of doubtful keys, once all were compared; all rows if they are many."""
     if not len(copied.doubtful):
         return _nothing(found, sink, copied.rows)
     most = alignment.worth_asking(copied, limits)
@@ -77,11 +77,11 @@ def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = 
 def by_sums(
     found: Demanded, sink: DataFrame, *, anywhere: bool, last_values: bool = False, limits: Limits = _DEFAULT
 ) -> Narrowed:
-    """The rows of keys whose hash has other sums on the two sides; all rows where they are many, or accelerators are off.
+    """Select the rows of hashes with unequal sums on both sides; all rows if they are many, or accelerators are off.
 
     Args:
-        anywhere: whether it does not matter in which partition a row is.
-        last_values: whether of the sink only the last values count.
+        anywhere: whether a row may be in any partition.
+        last_values: whether only the last values of the sink count.
     """
     if are_off():
         return Narrowed(found, sink)
@@ -102,24 +102,24 @@ def by_sums(
 
 
 def _nothing(found: Demanded, sink: DataFrame, proved: int) -> Narrowed:
-    """Nothing of a sink that is right; one without a row is asked about all the same, as if it had any."""
+    """Select no rows of a right sink; an empty sink is judged all the same, as if it had rows."""
     return Narrowed(replace(found, rows=found.rows.limit(0), count=0), sink.limit(0), proved, are_none=proved > 0)
 
 
 def _chosen(rows: DataFrame, choose: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Those that are chosen by a key that is never null, with their own keys."""
+    """Choose rows by a key that is never null; they keep their own keys."""
     keyed = row_ids.keyed(rows.withColumn("own", F.col("key")))
     return choose(keyed).withColumn("key", F.col("own")).drop("own")
 
 
 def _sums(rows: DataFrame, alike: str) -> pa.Table:
-    """By bucket: how many rows, and the sums of their prints, as two halves, which do not overflow."""
+    """Sum up each bucket: the number of rows, and the sums of their prints, in two halves, which do not overflow."""
     prints = row_ids.keyed(rows).selectExpr(f"{_BUCKET} AS bucket", f"xxhash64({alike}) AS print")
     return arrow.table(prints.groupBy("bucket").agg(*map(F.expr, _SUMS)))
 
 
 def _matched(ours: pa.Table, theirs: pa.Table) -> tuple[Longs, Longs, Longs]:
-    """The buckets of both sides, and the sums of either side there; 0 where it has none."""
+    """Return the buckets of both sides, and the sums of either side there; 0 if it has none."""
     columns = ("bucket", "records", "low", "high")
     left, right = (np.stack(longs(side, *columns)) for side in (ours, theirs))
     buckets = np.union1d(left[0], right[0])

@@ -1,4 +1,4 @@
-"""Where pages are, and how they find each other and the files of a run: by relative addresses, so a folder may be moved."""
+"""Addresses of pages and of the files of a run; they are relative, so a folder may be moved."""
 
 import os
 from pathlib import Path
@@ -8,5 +8,5 @@ PAGE = "report.html"
 
 
 def address(path: Path, page_folder: Path) -> str:
-    """Where a file is, seen from the folder of a page."""
+    """Return the address of a file, relative to the folder of a page."""
     return quote(os.path.relpath(path.resolve(), page_folder.resolve()))

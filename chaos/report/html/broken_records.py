@@ -1,4 +1,4 @@
-"""The first broken records of a run as a table: what each is, where it is, who wrote it, and what was in force."""
+"""The first broken records of a run as a table: each with its place, its producer, and the faults in force."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ _SHOWN, _SHOWN_AS_EXPECTED = 10, 3
 
 @dataclass(frozen=True, slots=True)
 class BrokenRecord:
-    """One row; "" for what is not known.
+    """One row; unknown values are "".
 
     Attributes:
         record: its id or its key.
         place: of a record in a table; a log has partition and offset.
         time: in the run, e.g. ``6.2 s``; a time outside of the run is a date.
-        moment: the same, by the clock.
-        detail: what else is known, with the cause.
-        producer: who wrote it, and who the copy before it.
-        faults: what was in force, and the request that a fault struck at.
+        moment: the time of day.
+        detail: more facts, with the cause.
+        producer: the producers of the record and of the copy before it.
+        faults: the faults in force, and the request at which a fault struck.
     """
 
     anomaly: str
@@ -41,7 +41,7 @@ class BrokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class BrokenRecords:
-    """What one verifier found in one log: a line about all of it, its first records, and how many more there are."""
+    """The broken records of one finding: a headline, the first records, and the number of the others."""
 
     verdict: Verdict
     head: str
@@ -50,7 +50,7 @@ class BrokenRecords:
 
 
 def broken_records(report: Report, clock: RunClock) -> list[BrokenRecords]:
-    """Of each finding with broken records; what is not as it must be comes first."""
+    """Make the tables of all findings with broken records; unexpected findings come first."""
     outcome = report.expectations.outcome
     found = [finding for finding in report.findings if finding.verdict is not Verdict.VALID and finding.examples]
     return [_of_finding(report, finding, clock) for finding in sorted(found, key=lambda finding: -outcome(finding))]

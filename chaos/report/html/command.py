@@ -1,4 +1,4 @@
-"""`chaos report RUN…`: the page of a run, or of many and one each."""
+"""`chaos report RUN…`: write the page of a run, or a page of many runs and one of each."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -18,19 +18,19 @@ Echo = Callable[[str], None]
 
 
 def main(named: Sequence[Path], page: Path | None, echo: Echo) -> int:
-    """Write the pages, and say where; what cannot be read of a run is said in a line, and on its page.
+    """Write the pages, and print their paths; a file that cannot be read is reported in a line, and on the run's page.
 
     Args:
         named: run directories, and folders of them.
         page: of the one run, or of all; for one argument it may be left out, and is `report.html` there.
 
     Returns:
-        The exit code, of these the greatest: 0 done, 2 wrong usage or a page that cannot be written, 3 a file of a run cannot
-        be read, or a run that was named itself has no report. One in a folder may have none: it was cut short, or it goes on.
+        The greatest of these exit codes: 0 done, 2 wrong usage or a page that cannot be written, 3 a file of a run cannot be
+        read, or a run that was named itself has no report. One in a folder may have none: it was cut short, or goes on.
 
     Raises:
-        InconclusiveError: a folder holds no run directory.
-        RuntimeUnavailableError: what pages are made with is not installed.
+        InconclusiveError: a folder has no run directory.
+        RuntimeUnavailableError: a package for pages is not installed.
     """
     if problem := _misused(named, page):
         return _failed(problem)
@@ -45,7 +45,7 @@ def main(named: Sequence[Path], page: Path | None, echo: Echo) -> int:
 
 def _misused(named: Sequence[Path], page: Path | None) -> str:
     if page is None:
-        return "" if len(named) == 1 else "--html PATH is missing: with several runs it says where the page of all of them goes"
+        return "" if len(named) == 1 else "several runs need --html PATH, the file for the page of all of them"
     if page.suffix != SUFFIX:
         return f"--html {page}: a file that ends in {SUFFIX} is needed"
     if not page.parent.is_dir():
@@ -69,7 +69,7 @@ def _of_run(folder: Path, page: Path | None, echo: Echo, *, is_named: bool) -> i
 
 
 def _tried(write: Callable[[], object], echo: Echo, page: Path) -> int:
-    """Write a page, and say where it is, or why it is not there."""
+    """Write a page, and print its path, or why it cannot be written."""
     try:
         write()
     except OSError as error:
@@ -79,7 +79,7 @@ def _tried(write: Callable[[], object], echo: Echo, page: Path) -> int:
 
 
 def _quiet(_text: str) -> None:
-    """Say nothing: the page of all runs leads to the others."""
+    """Print nothing: the page of all runs links to the others."""
 
 
 def _say(problems: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a run directory holds, as far as it can be read: pages show what is there, and say in one line each what is not."""
+"""Read a run directory as far as possible: pages show its files, and one line for each that is missing or damaged."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ class Listed:
     """One run among others.
 
     Attributes:
-        report: None where there is none that can be read.
-        problem: why there is none, in one line; "" where there is one.
-        is_damaged: whether its report is there and cannot be read; else a run without one was cut short, or goes on.
+        report: None if it cannot be read.
+        problem: why it cannot be read, in one line; else "".
+        is_damaged: whether its report is there but cannot be read; else a run without one was cut short, or goes on.
     """
 
     folder: Path
@@ -39,7 +39,7 @@ class Listed:
 
     @property
     def why_not(self) -> str:
-        """Why it has no verdict, in a few words."""
+        """The reason for a missing verdict, in a few words."""
         return "its report cannot be read" if self.is_damaged else CUT_SHORT
 
 
@@ -48,11 +48,11 @@ class RunFolder:
     """One run.
 
     Attributes:
-        listed: its own report, if it can be read; only then has it a verdict.
-        report: the same; of a run that left none, what its history says of faults and phases, None where that is not known.
-        events: of the history; none where it is missing or damaged.
-        scenario, versions: as in their files; empty where these are missing or damaged.
-        problems: which file is missing or cannot be read, and why; one line each.
+        listed: its own report, if it can be read; only then it has a verdict.
+        report: its own report; for a run without one, a report of faults and phases from its history, or None.
+        events: of the history; none if it is missing or damaged.
+        scenario, versions: as in their files; empty if these are missing or damaged.
+        problems: a line for each file that is missing or cannot be read, with the reason.
     """
 
     listed: Listed
@@ -72,7 +72,7 @@ class RunFolder:
 
 
 def listed(folder: Path) -> Listed:
-    """One run among others: its report alone is read."""
+    """Read a run for a list: only its report."""
     path = folder / FILE
     if not path.exists():
         return Listed(folder, None, f"{path} is missing: {CUT_SHORT}")
@@ -82,7 +82,7 @@ def listed(folder: Path) -> Listed:
 
 
 def read_run(folder: Path) -> RunFolder:
-    """All of a run that its page shows; nothing that is wrong with a file is an error."""
+    """Read all files of a run that its page shows; a damaged file is a problem, not an error."""
     problems: list[str] = []
     of_list = listed(folder)
     if of_list.problem:
@@ -97,11 +97,11 @@ def read_run(folder: Path) -> RunFolder:
 
 
 def _events(folder: Path, run: Listed, problems: list[str]) -> tuple[Event, ...]:
-    """The history, unless its words may mean something else: another version wrote it, or the report that is damaged."""
+    """Read the history, unless another version wrote it, in which the words may mean something else."""
     path = folder / _HISTORY
     format_ = _tried(path, format_of, []) if path.exists() else None
     if format_ not in {None, FORMAT}:
-        problems.append(f"{path} has format {format_}, and this version of chaos reads format {FORMAT}")
+        problems.append(f"{path} has format {format_}, but this version of chaos reads format {FORMAT}")
         return ()
     events = _tried(path, lambda path: tuple(load(path)), problems)
     if run.report is not None and events is not None:
@@ -111,7 +111,7 @@ def _events(folder: Path, run: Listed, problems: list[str]) -> tuple[Event, ...]
 
 
 def _from_history(folder: Path, events: Sequence[Event], problems: list[str]) -> Report | None:
-    """What became of faults and phases of a run that left no report."""
+    """Build a report of faults and phases for a run that left none."""
     scenario = _tried(folder / _SCENARIO, lambda path: Scenario.of_run(path.read_text(encoding="utf-8")), problems)
     schedule = _tried(folder / _SCHEDULE, lambda path: from_json(_object(path)), problems)
     findings = _tried(folder / FINDINGS, lambda path: load_findings(path.parent), problems)
@@ -121,19 +121,19 @@ def _from_history(folder: Path, events: Sequence[Event], problems: list[str]) ->
     *before, last = report.phases or (None,)
     if last is None or not last.error:
         return report
-    lasted_s = (events[-1].time_ms - last.start_ms) / 1000  # it was on when the last event was recorded
+    lasted_s = (events[-1].time_ms - last.start_ms) / 1000  # the phase went on until the last event
     return report.model_copy(update={"phases": (*before, last.model_copy(update={"duration_s": round(lasted_s, 3)}))})
 
 
 def _object(path: Path) -> Mapping[str, Any]:
     value = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
-        raise TypeError(f"it holds {one_line(repr(value), 40)}, and no object")
+        raise TypeError(f"it holds {one_line(repr(value), 40)} instead of an object")
     return value
 
 
 def _tried(path: Path, parse: Callable[[Path], T], problems: list[str]) -> T | None:
-    """What is parsed; None, and one more problem, where that is not possible."""
+    """Parse a file; if that fails, add a problem and return None."""
     try:
         return parse(path)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The page of one run: its verdict and why, its timeline, what is broken, what was broken on purpose, and how to repeat it."""
+"""The page of one run: its verdict and reasons, timeline, broken records, faults, and the command that repeats it."""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,23 +27,23 @@ _PICTURE = "timeline.svg"
 _MOST_PICTURE_BYTES = 400_000
 _LAST_EVENTS = 12
 _FILES: Mapping[str, str] = {
-    "findings.json": "what was found, with the first 32 broken records of each verifier",
-    "history.jsonl": "what happened, one event a line",
+    "findings.json": "the findings, with the first 32 broken records of each verifier",
+    "history.jsonl": "the history, one event a line",
     "report.json": "this page for machines",
     "scenario.json": "the scenario as it was run",
     "schedule.json": "the faults with their random choices",
-    "ledger.csv": "every record that was handed in",
-    "versions.json": "of Kafka, Spark and so on",
+    "ledger.csv": "every record that was sent, with its outcome",
+    "versions.json": "the versions of Kafka, Spark and so on",
     "evidence": "the topics as Parquet",
-    "logs": "of the pipeline, the loader and what else a run starts",
+    "logs": "the logs of the pipeline, the loader and all other processes",
     "timeline.svg": "the timeline as a picture",
-    "timeline.png": "the same for what shows no SVG",
+    "timeline.png": "the timeline for viewers without SVG",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A finding as a row: verdict and outcome by their names; ``as_expected`` in words."""
+    """A finding as a row; verdict and outcome are names, ``as_expected`` is words."""
 
     verifier: str
     demands: str
@@ -58,7 +58,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """A fault as a row; "" for what never happened, times in seconds since the run began."""
+    """A fault as a row; "" for a step that never happened, times in seconds since the run began."""
 
     name: str
     kind: str
@@ -75,22 +75,22 @@ class _Broken:
 
 
 def run_page(run_folder: Path, page_folder: Path | None = None) -> str:
-    """The page of a run as HTML; what is missing in its directory is said on it.
+    """Render the page of a run as HTML; it names the files that are missing in the run directory.
 
     Args:
         run_folder: its directory.
-        page_folder: where the page will be, for its links to the files of the run; the run directory if it is not given.
+        page_folder: where the page will be, for its links to the files of the run; by default the run directory.
     """
     return page_of(read_run(run_folder), page_folder or run_folder)
 
 
 def page_of(run: RunFolder, page_folder: Path) -> str:
-    """The same of what was read already."""
+    """Render the page of a run that was read already."""
     return templates.rendered("run.html.j2", {**_always(run, page_folder), **_reported(run)})
 
 
 def _always(run: RunFolder, page_folder: Path) -> Mapping[str, Any]:
-    """What is shown of every run, whatever it left."""
+    """Return the values that every page shows, whatever the run left."""
     named = run.scenario.get("name") or (run.report.scenario if run.report else run.folder.name)
     titled = run.scenario.get("title") or (run.report.title if run.report else "")
     return {
@@ -109,7 +109,7 @@ def _always(run: RunFolder, page_folder: Path) -> Mapping[str, Any]:
 
 
 def _reported(run: RunFolder) -> Mapping[str, Any]:
-    """What a report tells; of a run that left none, the faults and phases of its history."""
+    """Return the values from a report; for a run without one, faults and phases from its history."""
     report = run.report
     if report is None:
         return {"verdict": verdict_words.NO_REPORT, "meaning": run.listed.why_not, "why": "", "timeline": None}
@@ -149,11 +149,11 @@ def _facts(report: Report, *, is_over: bool) -> Iterator[tuple[str, str]]:
         yield "expected", verdict_words.expected(report)
     yield from report.matrix.items()
     if report.twin:
-        yield "what is right", report.twin
+        yield "expected rows", report.twin
 
 
 def _findings(report: Report) -> list[_Asked]:
-    """What is not as it must be comes first, then what was said of the output."""
+    """Make the rows of findings: unexpected ones first, then those about the output."""
     outcome, output = report.expectations.outcome, report.expectations.output
     ordered = sorted(report.findings, key=lambda finding: (-outcome(finding), finding.subject != output))
     return [_asked(report, finding) for finding in ordered]
@@ -203,13 +203,13 @@ def _fault(fault: FaultRecord, when: str, clock: RunClock) -> _Broken:
 
 
 def _last(events: Sequence[Event]) -> list[tuple[str, str]]:
-    """The end of a history, in words: when, in seconds since the run began, and what."""
+    """Word the last events of a history, each with the seconds since the run began."""
     said = [(seconds(event.elapsed_s), text) for event in events if (text := told(event))]
     return said[-_LAST_EVENTS:]
 
 
 def _links(run_folder: Path, page_folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Address, name, and what it holds, of each file that is there."""
+    """Yield address, name and content of each existing file."""
     for name, holds in _FILES.items():
         path = run_folder / name
         if path.exists():
@@ -217,7 +217,7 @@ def _links(run_folder: Path, page_folder: Path) -> Iterator[tuple[str, str, str]
 
 
 def _picture(run_folder: Path) -> str:
-    """The picture of the timeline as an address that holds it, for paper and for what runs no scripts; "" without one."""
+    """Return the picture of the timeline as a data URL, for paper and viewers without scripts; "" without one."""
     try:
         content = (run_folder / _PICTURE).read_bytes()
     except OSError:
@@ -228,7 +228,7 @@ def _picture(run_folder: Path) -> str:
 
 
 def _yaml(scenario: Mapping[str, Any]) -> str:
-    """What the scenario says, without the keys that are empty, and without those that are not of its file."""
+    """Write the scenario as YAML, without empty keys, and without those that are not of its file."""
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.width = 100

@@ -1,4 +1,4 @@
-"""The page of a session, or of all runs in a folder: a row for each, the worst first, and what they come to."""
+"""The page of a session, or of all runs in a folder: a row for each, the worst first, and the count of each verdict."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _ORDER = ("INVALID", "UNKNOWN", verdict_words.NO_REPORT, "VALID")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One run; ``address`` is that of its page, "" where there is none."""
+    """One run; ``address`` is that of its page, or ""."""
 
     verdict: str
     meaning: str
@@ -34,12 +34,12 @@ class _Row:
 
 
 def session_page(runs: Sequence[Listed], page_folder: Path, note: str = "") -> str:
-    """The page of these runs as HTML.
+    """Render the page of these runs as HTML.
 
     Args:
         runs: in the order they ran.
-        page_folder: where the page will be, for its links to the pages of the runs that are there.
-        note: what else is to be known of the session; "" for nothing.
+        page_folder: where the page will be, for its links to existing pages of runs.
+        note: a note about the session, or "".
     """
     rows = sorted((_row(run, page_folder) for run in runs), key=lambda row: _ORDER.index(row.verdict))
     counts = Counter(row.verdict for row in rows)

@@ -1,4 +1,4 @@
-"""The templates of the pages. Whatever they are given is shown as text: it is escaped, unless it is `Markup`."""
+"""Render the templates of the pages. All values are shown as text: they are escaped, unless they are `Markup`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +14,7 @@ _PACKAGES = ("jinja2", "bokeh")
 
 
 def require_packages() -> None:
-    """Check that what pages are made with can be imported, without doing so.
+    """Check that the packages for pages can be imported, without importing them.
 
     Raises:
         RuntimeUnavailableError: one is not installed.
@@ -25,13 +25,13 @@ def require_packages() -> None:
 
 
 def rendered(name: str, values: Mapping[str, Any]) -> str:
-    """A template with these values."""
+    """Render a template with these values."""
     return _environment().get_template(name).render(values)
 
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only where a page is written
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only needed to write a page
 
     made = Environment(
         loader=PackageLoader("chaos.report.html"),

@@ -1,8 +1,8 @@
-"""The timeline of a run to look into: zoom, pan, and the facts of what the pointer is on. Drawn by Bokeh.
+"""The interactive timeline of a run: zoom, pan, and the facts of the mark under the pointer. Drawn by Bokeh.
 
-It shows what `chaos.report.timeline` does, on the same clock: records over time, and below them a lane for each fault. Colours
-are those of Okabe and Ito (2008), each with another one for a dark page. Where a model has a dictionary as its tag, the script
-of the page (`timeline.js.j2`) gives its properties the colours of their roles, and shortens its text to the width there is.
+Like `chaos.report.timeline` it shows records over time, and below them, on the same clock, a lane for each fault. Colours are
+those of Okabe and Ito (2008), each with another one for a dark page. If a model has a dictionary as its tag, the script of the
+page (`timeline.js.j2`) gives its properties the colours of their roles, and shortens its text to the available width.
 Importing Bokeh takes a second: import this late.
 """
 
@@ -36,7 +36,7 @@ from bokeh.resources import Resources
 from chaos.common.errors import one_line
 from chaos.common.events import FaultTriggered, PipelineSampled, ProcessReport, ProgressSampled, ReadersBlocked
 from chaos.common.history import Event, of_type
-from chaos.report.failure_text import describe
+from chaos.report.failure_text import describe_in_lines
 from chaos.report.formatting import aimed, facts, moment, number, seconds
 from chaos.report.model import FaultRecord, Report
 from chaos.report.run_clock import RunClock
@@ -54,7 +54,7 @@ PALETTE: Mapping[str, tuple[str, str]] = {
     "proof": ("#009E73", "#2fd0a3"),
     "broken": ("#b0508c", "#e79bc8"),
 }
-"""Role -> its colour on a light page and on a dark one."""
+"""Role -> colour on a light page, and on a dark one."""
 
 _RECORDS_PX, _LANE_PX, _AXIS_PX = 250, 46, 52
 _LEFT_PX = 72
@@ -73,7 +73,7 @@ _PROCESS_EVENTS = {"ended": "x", "restarted": "circle"}
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A marker in a lane, and the facts that are told of it."""
+    """A marker in a lane, and its facts."""
 
     lane: int
     at_s: float
@@ -83,7 +83,7 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A time in a lane, and the facts that are told of it; one that is not filled is hatched."""
+    """A span of time in a lane, and its facts; one that is not filled is hatched."""
 
     lane: int
     begin_s: float
@@ -94,7 +94,7 @@ class _Bar:
 
 
 class _Lanes:
-    """The lanes below the records, from top to bottom, and what is in them."""
+    """The lanes below the records, from top to bottom, with their bars and marks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -102,18 +102,18 @@ class _Lanes:
         self.marks: dict[str, list[_Mark]] = defaultdict(list)
 
     def add(self, name: str) -> int:
-        """One more lane; its number."""
+        """Add a lane, and return its number."""
         self.names.append(name)
         return len(self.names) - 1
 
 
 def script() -> str:
-    """BokehJS without the parts for tables, widgets, formulas and WebGL: 1.3 MB."""
+    """Return BokehJS without the parts for tables, widgets, formulas and WebGL: 1.3 MB."""
     return "\n".join(Resources(mode="inline", components=["bokeh"], minified=True).js_raw)
 
 
 def drawn(report: Report, events: Sequence[Event]) -> Mapping[str, Any]:
-    """The picture as JSON for ``Bokeh.embed.embed_item``; the same run gives the same."""
+    """Return the picture as JSON for ``Bokeh.embed.embed_item``; equal runs give equal JSON."""
     item: dict[str, Any] = dict(json_item(_plot(report, events)))
     names: dict[str, str] = {}
     doc = _renamed(item["doc"], names)
@@ -121,7 +121,7 @@ def drawn(report: Report, events: Sequence[Event]) -> Mapping[str, Any]:
 
 
 def outside(report: Report, events: Sequence[Event]) -> int:
-    """How many of the first broken records have a time that is not within the run: these are not drawn."""
+    """Count the first broken records with a time outside the run: these are not drawn."""
     clock = RunClock.of(report, events)
     times = [example.timestamp_ms for _, example in _broken(report)]
     return sum(time_ms is not None and not clock.is_within(time_ms) for time_ms in times)
@@ -141,7 +141,7 @@ def _plot(report: Report, events: Sequence[Event]) -> GridPlot:
 
 
 def _figure(height: int, x_range: Range1d, y_range: Range1d) -> figure:
-    """An empty picture with tools that move and zoom in time only; a wheel turns the page until its zoom is chosen."""
+    """Make an empty picture whose tools move and zoom only in time; the wheel scrolls the page until its zoom is chosen."""
     part = BoxZoomTool(dimensions="width")
     tools = [PanTool(dimensions="width"), part, WheelZoomTool(dimensions="width")]
     steps = [ZoomInTool(dimensions="width"), ZoomOutTool(dimensions="width"), ResetTool(), SaveTool(filename="timeline")]
@@ -170,28 +170,28 @@ def _figure(height: int, x_range: Range1d, y_range: Range1d) -> figure:
 
 
 def _paint(model: Any, roles: Mapping[str, str], **more: Any) -> None:
-    """Give its properties the colours of their roles, those of a light page; the script of the page knows them by the tag."""
+    """Give properties the colours of their roles on a light page; the tag gives the roles to the script of the page."""
     for name, role in roles.items():
         setattr(model, name, PALETTE[role][0])
     model.tags = [{"roles": dict(roles), **more}]
 
 
 def _records(report: Report, events: Sequence[Event], clock: RunClock, x_range: Range1d) -> figure:
-    """Written and committed over time, and what was in force behind them."""
+    """Draw written and committed records over time, and the faults in force behind them."""
     samples = _thinned(of_type(events, ProgressSampled))
     most = max([report.records, 1, *(sample.committed for _, sample in samples)])
     plot = _figure(_RECORDS_PX, x_range, Range1d(start=0, end=_HEADROOM * most))
     plot.xaxis.visible = plot.xgrid.visible = False
     plot.yaxis.axis_label = "records"
     ticks = _ticks(most)
-    plot.yaxis.ticker = plot.ygrid.ticker = FixedTicker(ticks=ticks)  # zooming leaves records as they are
+    plot.yaxis.ticker = plot.ygrid.ticker = FixedTicker(ticks=ticks)  # zooming does not change this axis
     plot.yaxis.major_label_overrides = {count: number(count) for count in ticks}
     plot.yaxis.bounds = (0, most)
     for fault in report.faults:
         if fault.injected_ms is not None:
             plot.add_layout(_window(clock.s(fault.injected_ms), _end_s(fault, clock)))
     source = ColumnDataSource(_told_samples(samples, events, report, clock))
-    for name, dash in (("committed", "solid"), ("written", "dashed")):  # where both are one line, either is seen
+    for name, dash in (("committed", "solid"), ("written", "dashed")):  # if both are one line, either is seen
         line = plot.step("at_s", name, source=source, mode="after", line_width=2, line_dash=dash)
         _paint(line.glyph, {"line_color": name})
     if samples:
@@ -206,7 +206,7 @@ def _records(report: Report, events: Sequence[Event], clock: RunClock, x_range: 
 
 
 def _ticks(most: int) -> list[int]:
-    """Round numbers of records, and how many there are unless that is close to one; seven at most."""
+    """Return round numbers of records, and the total unless it is close to one; seven at most."""
     step = next(digit * 10**power for power in range(20) for digit in (1, 2, 5) if most <= 5 * digit * 10**power)
     ticks = list(range(0, most + 1, step))
     return [*ticks, most] if most - ticks[-1] > _APART * step else ticks
@@ -219,7 +219,7 @@ def _window(begin_s: float, end_s: float) -> BoxAnnotation:
 
 
 def _thinned(samples: Sequence[tuple[Event, ProgressSampled]]) -> Sequence[tuple[Event, ProgressSampled]]:
-    """Not more than can be told apart on a screen, the first and the last among them."""
+    """Thin samples out to as many as a screen can show, with the first and the last."""
     if len(samples) <= _SAMPLES:
         return samples
     step = len(samples) / _SAMPLES
@@ -229,7 +229,7 @@ def _thinned(samples: Sequence[tuple[Event, ProgressSampled]]) -> Sequence[tuple
 def _told_samples(
     samples: Sequence[tuple[Event, ProgressSampled]], events: Sequence[Event], report: Report, clock: RunClock
 ) -> Mapping[str, list[Any]]:
-    """The columns at_s, written, committed, head and said; the last sample stays until the end of the run."""
+    """Return the columns at_s, written, committed, head and said; the last sample stays until the end of the run."""
     lags = of_type(events, PipelineSampled)
     rows: list[tuple[float, int, int, str, str]] = []
     behind, place = "", 0
@@ -249,7 +249,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> Mapping[s
 
 
 def _laid_out(report: Report, events: Sequence[Event], clock: RunClock) -> _Lanes:
-    """Broken records, faults, and what else the history tells of; faults of a kind share a lane where there are many."""
+    """Lay out broken records, faults, restarts and blocked readers; many faults share a lane by kind."""
     lanes = _Lanes()
     broken = [(finding, one) for finding, one in _broken(report) if one.timestamp_ms and clock.is_within(one.timestamp_ms)]
     if broken:
@@ -277,7 +277,7 @@ def _broken(report: Report) -> Iterator[tuple[Finding, Example]]:
 
 def _of_broken(lane: int, report: Report, example: Example, clock: RunClock) -> _Mark:
     at_s = clock.s(example.timestamp_ms or 0)
-    return _Mark(lane, at_s, f"{example.anomaly}, {seconds(at_s)}", describe(report, example))
+    return _Mark(lane, at_s, f"{example.anomaly}, {seconds(at_s)}", "\n".join(describe_in_lines(report, example)))
 
 
 def _named(fault: FaultRecord) -> str:
@@ -317,11 +317,11 @@ def _end_s(fault: FaultRecord, clock: RunClock) -> float:
 
 
 def _of_program(lanes: _Lanes, events: Sequence[Event], clock: RunClock) -> None:
-    """When the program under test has ended, and was started again."""
+    """Mark when the program under test ended, and was started again."""
     said = [(event, one) for event, one in of_type(events, ProcessReport) if not one.is_of_loader and "copy" in one.content]
     shown = [(event, one) for event, one in said if one.event in _PROCESS_EVENTS]
     if any(one.event == "restarted" for _, one in shown):
-        lane = lanes.add("the program under test has ended (x), was started again (o)")
+        lane = lanes.add("the program under test ended (x), was started again (o)")
         for event, one in shown:
             at_s = clock.s(event.time_ms)
             head = f"{one.who} {one.event}, {seconds(at_s)}"
@@ -329,7 +329,7 @@ def _of_program(lanes: _Lanes, events: Sequence[Event], clock: RunClock) -> None
 
 
 def _of_readers(lanes: _Lanes, events: Sequence[Event], clock: RunClock) -> None:
-    """When readers of the output had to wait for the end of a transaction."""
+    """Mark when readers of the output had to wait for the end of a transaction."""
     blocked = of_type(events, ReadersBlocked)
     if blocked:
         lane = lanes.add("readers of the output waited")
@@ -359,7 +359,7 @@ def _lane_name(lane: int, name: str) -> Label:
 
 
 def _drawn_bars(plot: figure, bars: Mapping[str, Sequence[_Bar]]) -> Iterator[DataRenderer]:
-    """Those of each role, in its colour."""
+    """Draw the bars of each role in its colour."""
     hatch: dict[str, Any] = {"hatch_pattern": "hatch", "hatch_scale": 9, "hatch_weight": 1.5}
     style: dict[str, Any] = {"height": 0.38, "fill_alpha": "alpha", "line_width": 2, **hatch}
     for role, own in bars.items():
@@ -381,7 +381,7 @@ _MARKERS: Mapping[str, tuple[str, str, float, float]] = {
     "ended": ("x", "fault", 12, 0),
     "restarted": ("circle", "paper", 11, 0),
 }
-"""Kind of a mark -> marker, role of its colour, size in pixels, and angle."""
+"""Kind of mark -> marker, role of its colour, size in pixels, and angle."""
 
 
 def _drawn_marks(plot: figure, marks: Mapping[str, Iterable[_Mark]]) -> Iterator[DataRenderer]:
@@ -397,7 +397,7 @@ def _drawn_marks(plot: figure, marks: Mapping[str, Iterable[_Mark]]) -> Iterator
 
 
 def _phases(plot: figure, report: Report, clock: RunClock) -> None:
-    """Every second band is shaded."""
+    """Shade every second band."""
     for phase in report.phases[::2]:
         begin_s = clock.s(phase.start_ms)
         band = BoxAnnotation(left=begin_s, right=begin_s + phase.duration_s, line_color=None, fill_alpha=1, level="image")
@@ -406,7 +406,7 @@ def _phases(plot: figure, report: Report, clock: RunClock) -> None:
 
 
 def _phase_names(plot: figure, report: Report, clock: RunClock, top: float) -> None:
-    """At the top; the script of the page shows the name of a phase that is wide enough for it."""
+    """Write the names of phases at the top; the script of the page shows those that are wide enough."""
     begins = [(clock.s(phase.start_ms), phase) for phase in report.phases]
     rows = [
         (begin_s, begin_s, begin_s + phase.duration_s, top, "", f"{phase.name}\n{seconds(phase.duration_s)}")
@@ -420,7 +420,7 @@ def _phase_names(plot: figure, report: Report, clock: RunClock, top: float) -> N
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
-    """The document with the ids of its models counted from 1: Bokeh counts all that the process has made."""
+    """Number the models of a document from 1: Bokeh counts all models that the process has made."""
     if isinstance(value, dict):
         own = {key: _renamed(inner, names) for key, inner in value.items() if key != "id"}
         return {"id": names.setdefault(value["id"], f"m{len(names) + 1}"), **own} if "id" in value else own

@@ -1,4 +1,4 @@
-"""The verdict of a run as pages show it: a word, its colour, and what it comes to."""
+"""The verdict of a run in the words of pages."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ NO_REPORT = "NO REPORT"
 
 
 def meaning(report: Report) -> str:
-    """What the verdict says of this run, in a few words."""
+    """Explain the verdict of a run in a few words."""
     if report.verdict is Verdict.UNKNOWN:
         return "proved nothing"
     is_control = Verdict.INVALID in report.expect.values()
@@ -22,7 +22,7 @@ def meaning(report: Report) -> str:
 
 
 def expected(report: Report) -> str:
-    """What the scenario expects: ``VALID``, or ``INVALID: duplicates (duplicate 100), ordering``."""
+    """Word the scenario's expectation: ``VALID``, or ``INVALID: duplicates (duplicate 100), ordering``."""
     predicted = ", ".join(_predicted(report))
     if predicted:
         return f"INVALID: {predicted}"

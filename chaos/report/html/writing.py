@@ -1,7 +1,7 @@
-"""Where pages are written: that of a run into its directory, that of a session where it is asked for.
+"""Write the page of a run into its directory, and that of a session to the path of the option.
 
-The page of a run is beside the files that it links to, goes where the run directory goes, and is written anew by a later
-`chaos report`. The page of a session links to it.
+The page of a run is beside the files that it links to, moves with the run directory, and is replaced by a later `chaos report`.
+The page of a session links to it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SUFFIX = ".html"
 
 
 def write_run_page(run: RunFolder, page: Path | None = None) -> Path:
-    """Write the page of a run; returns its path, which is in the run directory if none is given.
+    """Write the page of a run, by default into the run directory, and return its path.
 
     Raises:
         OSError: it cannot be written.
@@ -28,7 +28,7 @@ def write_run_page(run: RunFolder, page: Path | None = None) -> Path:
 
 
 def write_session_page(runs: Sequence[Listed], page: Path, note: str = "") -> None:
-    """Write the page of these runs; arguments are those of `session_page`.
+    """Write the page of these runs; the arguments are those of `session_page`.
 
     Raises:
         OSError: it cannot be written.
@@ -39,5 +39,5 @@ def write_session_page(runs: Sequence[Listed], page: Path, note: str = "") -> No
 def _write(page: Path, text: str) -> None:
     try:
         files.write_atomically(page, text)
-    except OSError as error:  # it may name a draft of the page
+    except OSError as error:  # the error may name a draft of the page
         raise OSError(error.errno, error.strerror or str(error), str(page)) from error

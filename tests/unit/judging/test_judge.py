@@ -91,7 +91,7 @@ def test_a_run_that_found_nothing_yet(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "note"),
     [
-        (None, "the verifier itself failed: TypeError: check() returned None, and not a finding of duplicates about the sink"),
+        (None, "the verifier itself failed: TypeError: check() returned None, not a finding of duplicates about the sink"),
         (
             Finding("tidy", "sink", Verdict.VALID, 0, 9),
             "the verifier itself failed: TypeError: check() returned Finding(",

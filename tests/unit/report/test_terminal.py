@@ -103,7 +103,7 @@ def test_failures_are_told_with_their_error(run: Fabricated) -> None:
     unanswered = run.event(0, 1, "nemesis", "ok", "heal", fault="late-1", effective=False, problem="nobody answered")
 
     assert told(phase) == "drain failed: DeadlineError: waited 60 s"
-    assert told(unanswered) == "late-1: healed, and had no effect: problem nobody answered"
+    assert told(unanswered) == "late-1: healed, but had no effect: problem nobody answered"
     assert told(fault) == "cut-1: inject failed: InjectionError: no"
     assert told(missed) == "cut-1: had no effect: bytes 0"
 

@@ -93,7 +93,7 @@ def test_what_a_control_predicts_takes_less_room(run: Fabricated) -> None:
     assert page.rows["broken"][1][2] == "partition 2, not in the log"
     assert [row[:3] for row in page.rows["findings"]][1:] == [
         ["gaps no record is missing", "sink", "INVALID"],
-        ["duplicates no record is there twice", "sink", "INVALID as expected"],
+        ["duplicates no record is in the log twice", "sink", "INVALID as expected"],
     ]
 
 
