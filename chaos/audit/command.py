@@ -1,6 +1,6 @@
-"""`chaos audit`: logs that no run of ours has filled are audited, and what was found is reported.
+"""`chaos audit`: audit logs that no run of ours has filled, and report the findings.
 
-There are three ways, each a command with options of its own: `chaos.audit.topics`, `chaos.audit.transactions` and
+There are three commands, each with its own options: `chaos.audit.topics`, `chaos.audit.transactions` and
 `chaos.audit.follow.command`.
 """
 
@@ -37,11 +37,11 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
-        records: of both logs.
-        seconds: from the first question about the logs to the last finding.
+        records: number of records in both logs.
+        seconds: from the first request for the logs to the last finding.
         problem: why nothing could be judged; empty if it could.
     """
 
@@ -52,7 +52,7 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """That of its findings; UNKNOWN where something kept it from being judged."""
+        """Worst verdict of the findings; UNKNOWN if nothing could be judged."""
         return max((one.verdict for one in self.findings), default=Verdict.UNKNOWN)
 
 
@@ -61,23 +61,23 @@ class Way(Protocol):
 
     @property
     def name(self) -> str:
-        """Of its command."""
+        """Name of the command."""
 
     def check(self) -> None:
-        """Raise AuditUsageError where too much or too little was given."""
+        """Raise AuditUsageError if options are missing or exclude each other."""
 
     def run(self, echo: Echo) -> Audit:
-        """Audit; what keeps it from a verdict is told in what it returns.
+        """Audit; `Audit.problem` says why there is no verdict.
 
         Raises:
-            AuditUsageError: the audit that is asked for is not possible.
+            AuditUsageError: the requested audit is not possible.
         """
 
 
 def main(way: Way, report: Path | None, echo: Echo) -> int:
-    """Audit, write the report and show what was found.
+    """Audit, write the report and show the findings.
 
-    Where the report goes to standard output, everything else goes to standard error.
+    If the report goes to standard output, everything else goes to standard error.
 
     Args:
         report: its file, or one of `STDOUT`; None for none.
@@ -103,7 +103,7 @@ def main(way: Way, report: Path | None, echo: Echo) -> int:
 
 
 def _unwritten(report: Path, audit: Audit) -> str:
-    """Write the report; returns why that was not possible."""
+    """Write the report; return why it failed, or an empty text."""
     try:
         write(report, audit)
     except OSError as error:
@@ -120,7 +120,7 @@ def _to_stderr(text: str) -> None:
 
 
 def _require_file(option: str, path: Path) -> None:
-    """Raise AuditUsageError where no file can be put; whether it can be written is known when it is."""
+    """Raise AuditUsageError if the path cannot be a file; permission to write is not checked."""
     try:
         is_folder, parent = path.is_dir(), Path(os.path.realpath(path)).parent.is_dir()
     except (OSError, ValueError) as error:  # a name that no file can have
@@ -128,14 +128,14 @@ def _require_file(option: str, path: Path) -> None:
     if is_folder:
         raise AuditUsageError(f"{option} {path}: is a folder; a file is needed")
     if not parent:
-        raise AuditUsageError(f"{option} {path}: its folder is not there")
+        raise AuditUsageError(f"{option} {path}: its folder does not exist")
 
 
-# what was found ------------------------------------------------------------------------------------------------------------
+# findings ------------------------------------------------------------------------------------------------------------------
 
 
 def write(path: Path, audit: Audit) -> None:
-    """Write the report: in one step where it is a regular file."""
+    """Write the report; a regular file is replaced in one step."""
     report = {
         "verdict": audit.verdict.name,
         "findings": [_with_anomalies_in_details(finding) for finding in audit.findings],
@@ -157,7 +157,7 @@ def _with_anomalies_in_details(finding: Finding) -> Mapping[str, Any]:
 
 
 def table(audit: Audit, width: int) -> RenderableType:
-    """The findings, the first examples of each, and the speed, for people."""
+    """Render the findings, the first examples of each, and the speed."""
     speed = f"{number(audit.records)} records in {seconds(audit.seconds)}, {number(_rate(audit))} records/s"
     last = Text(f"{audit.verdict.name}: {audit.problem or speed}", style=f"bold {_COLOURS[audit.verdict]}")
     if not audit.findings:

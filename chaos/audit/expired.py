@@ -1,21 +1,20 @@
 """Retention: which rows of the sink may answer records that have expired, and which records' rows may have expired.
 
-Retention removes the first records of a partition, and nothing else. What is left of the source is the end of what was
-answered, so the rows of the sink that answer it are the last ones, in its order; a row before them may answer a record that
-nobody can see any more, and is not compared::
+Retention removes the first records of a partition, and nothing else. So the remaining source records are answered by the last
+rows of the sink, in the same order; a row before them may answer an expired record, and is not compared::
 
     source     · · · · c a b            four records have expired; keys, and whole records, recur
     sink       a b c a c a b            the last three rows are what they must be
                not compared
 
-*The cut* is where the compared rows begin. It is the one at which these are exactly the records that were processed, in their
-order, if there is one. Otherwise every cut leaves something wrong, so that the log is INVALID for certain, and the cut is the
-one that leaves least: fewest rows too many and records missing. Where each record demands one row, at most as many are left out
-as offsets have expired. Where the sink begins above 0, and the source goes back further, its first records are left out.
+*The cut* is where the compared rows begin. If after some cut the rows are exactly the processed records, in order, that cut is
+taken. Otherwise every cut leaves something wrong, so the log is certainly INVALID, and the cut with the fewest surplus rows and
+missing records is taken. If each record demands one row, at most as many rows are left out as offsets have expired. If the sink
+begins above 0, and the source goes back further, the first source records are left out.
 
-Where a record may be in any partition of the sink, there is no such end. Of rows that are alike as many as there are records
-must be there; one more may answer an expired record, unless, in its partition of the sink, it comes after rows that certainly
-answer what is left of every partition that has expired records: these were read later.
+If a record may be in any partition of the sink, there is no cut. Equal rows must be as many as the records that demand them. A
+surplus row may answer an expired record, unless it comes, in its partition of the sink, after rows that certainly answer the
+remaining records of every partition with expired records: the pipeline read those later.
 """
 
 from collections.abc import Mapping
@@ -45,16 +44,15 @@ _Log = tuple[Longs, Longs, Longs]  # partition, offset and print of its rows, in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """What is compared of two logs.
+    """The part of two logs that is compared.
 
     Attributes:
-        first_records, first_rows: partition -> the first offset of the source, or of the sink, that is compared; 0 where there
-            is no partition.
-        rows, records: how many rows of the sink, and records of the source, are not compared.
-        sides: ``source`` and ``sink``, of which it was asked whether they have expired records: what is wrong in the rest is
-            wrong for certain.
-        left_out: partition and offset of the rows of the sink that are not compared beyond these; None where there are none.
-        unordered: partition and offset of compared rows that are like one that is not; None where there are none.
+        first_records, first_rows: partition -> the first compared offset of the source, or of the sink; 0 for a partition that
+            is not named.
+        rows, records: number of sink rows, and of source records, that are not compared.
+        sides: the logs, ``source`` or ``sink``, whose expired part is left out: an anomaly in the rest is certain.
+        left_out: partition and offset of further sink rows that are not compared; None if there are none.
+        unordered: partition and offset of compared rows that equal a row which was left out; None if there are none.
     """
 
     first_records: Mapping[int, int] = field(default_factory=dict)
@@ -66,11 +64,11 @@ class Compared:
     unordered: pa.Table | None = None
 
     def of_source(self, records: DataFrame) -> DataFrame:
-        """Those of the records that are compared."""
+        """Return the compared records."""
         return records.where(f"offset >= {by_partition(self.first_records)}") if self.first_records else records
 
     def of_sink(self, rows: DataFrame) -> DataFrame:
-        """Those of the rows that are compared."""
+        """Return the compared rows."""
         kept = rows.where(f"offset >= {by_partition(self.first_rows)}") if self.first_rows else rows
         if self.left_out is None:
             return kept
@@ -78,7 +76,7 @@ class Compared:
         return kept.join(places, ["partition", "offset"], "left_anti").select(*rows.columns)
 
     def with_unordered(self, places: DataFrame | None, spark: SparkSession) -> DataFrame | None:
-        """These places, and those of `unordered`."""
+        """Add the places of `unordered` to these."""
         if self.unordered is None:
             return places
         own = arrow.frame(spark, self.unordered)
@@ -87,12 +85,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of two logs.
+    """How two logs are compared.
 
     Attributes:
         positions: how far each partition of the source was processed.
         anywhere: whether a record may be in any partition of the sink.
-        single: whether a record demands one row at most, also one that has expired.
+        single: whether each record, also an expired one, demands one row at most.
     """
 
     positions: Mapping[int, int]
@@ -106,15 +104,15 @@ def begins(fixed: Fixed) -> bool:
 
 
 def compare(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question, limits: Limits = _DEFAULT) -> Compared:
-    """What of two logs can be compared.
+    """Find the part of two logs that can be compared.
 
-    Of a compacted source nothing is found here: any row may answer a record that compaction has removed.
+    A compacted source is not cut: any row may answer a record that compaction has removed.
 
     Args:
-        wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
+        wanted: the demanded rows: partition, offset, key and value; the sink has these columns too.
 
     Raises:
-        InconclusiveError: there are too many records to be held.
+        InconclusiveError: there are too many records to hold in memory.
     """
     of_source = {} if "source" in fixed.compacted else _begun(fixed.source)
     of_sink = {} if fixed.compacted or asked.anywhere else _begun(fixed.sink)
@@ -147,7 +145,7 @@ def compare(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question, l
 
 
 def _begun(ends: Ends) -> dict[int, int]:
-    """The partitions that begin above 0, and how many offsets have expired there."""
+    """Map each partition that begins above 0 to the number of its expired offsets."""
     return {number: one.low for number, one in ends.items() if one.low > 0}
 
 
@@ -155,10 +153,10 @@ def _begun(ends: Ends) -> dict[int, int]:
 
 
 def _read(log: DataFrame, numbers: list[int] | None, limits: Limits) -> _Log:
-    """Partition, offset and print of the rows of these partitions, or of all, in the order of their places.
+    """Read partition, offset and print of the rows of these partitions, or of all, ordered by place.
 
     Raises:
-        InconclusiveError: they are too many.
+        InconclusiveError: there are too many rows.
     """
     rows = log if numbers is None else log.where(F.col("partition").isin(numbers))
     shown = rows.selectExpr(*_ROW)
@@ -166,8 +164,8 @@ def _read(log: DataFrame, numbers: list[int] | None, limits: Limits) -> _Log:
     if count > _MOST_HELD * limits.most_rows:
         which = "in all" if numbers is None else f"in partition {', '.join(map(str, numbers))}"
         raise InconclusiveError(
-            f"a log begins above 0, and {count} records {which} would have to be held, to tell which rows may answer expired "
-            f"ones: {_MOST_HELD * limits.most_rows} can be; land the ends of both logs, and audit them with --landed"
+            f"a log begins above 0, and the audit would have to hold {count} records {which} in memory to find the rows of "
+            f"expired ones; the limit is {_MOST_HELD * limits.most_rows}: land the ends of both logs, and use --landed"
         )
     step = last - first + 1 if count <= limits.most_rows and count else limits.most_rows
     pieces = (shown.where(F.col("offset").between(at, at + step - 1)) for at in range(first, last + 1, step)) if count else ()
@@ -186,10 +184,10 @@ def _of_partition(log: _Log, number: int) -> _Log:
 
 
 def cut(records: Longs, rows: Longs, done: int, most: tuple[int, int], *, hidden: bool) -> tuple[int, int]:
-    """How many of the first rows, and of the first records, are not compared; one of the two is 0.
+    """Count the first rows, and the first records, to leave out; one of the two is 0.
 
     Args:
-        records, rows: their prints, in the order of a partition; 0 of those without a key.
+        records, rows: prints in the order of a partition; 0 for one without a key.
         done: how many of the records were processed, and must be answered.
         most: how many rows may answer expired records, and how many records' rows may have expired.
         hidden: whether an open transaction hides the end of the rows.
@@ -204,7 +202,7 @@ def cut(records: Longs, rows: Longs, done: int, most: tuple[int, int], *, hidden
 
 
 def _exactly(records: Longs, rows: Longs, done: int, most: tuple[int, int], *, hidden: bool) -> tuple[int, int] | None:
-    """The cut behind which all rows are the records, in order; None where there is none."""
+    """Return the cut after which the rows are exactly the records, in order; None if there is none."""
     ours, theirs = _sums(records), _sums(rows)
     lengths = np.arange(max(0, len(rows) - most[0]), min(len(rows), len(records)) + 1)
     fit = lengths[_between(ours, 0, lengths) == _between(theirs, len(rows) - lengths, np.full_like(lengths, len(rows)))]
@@ -217,7 +215,7 @@ def _exactly(records: Longs, rows: Longs, done: int, most: tuple[int, int], *, h
 
 
 def _nearest(ends: Longs, done: int, *, hidden: bool) -> int | None:
-    """How many records are behind the cut or answered: not fewer than were processed, unless some of the rows are hidden."""
+    """Choose the first end that is not before `done`; if a transaction hides rows, the last one before it will do."""
     enough = ends[ends >= done]
     if len(enough):
         return int(enough.min())
@@ -225,7 +223,7 @@ def _nearest(ends: Longs, done: int, *, hidden: bool) -> int | None:
 
 
 def _sums(prints: Longs) -> tuple[Hashes, Hashes]:
-    """For each place the sum of the prints before it, each times a power of its place, and the inverse of that power."""
+    """Return, for each place, the sum of the prints before it, each times a power of its place, and the power's inverse."""
     powers, inverses = (
         np.cumprod(np.append(np.uint64(1), np.full(len(prints), factor, np.uint64)), dtype=np.uint64)
         for factor in (_FACTOR, _INVERSE)
@@ -235,13 +233,13 @@ def _sums(prints: Longs) -> tuple[Hashes, Hashes]:
 
 
 def _between(sums: tuple[Hashes, Hashes], begin: Longs | int, end: Longs) -> Hashes:
-    """A number for the prints from a place to another; the same for pieces that are alike, whatever was before them."""
+    """Hash the prints between two places; equal pieces have equal hashes, whatever precedes them."""
     totals, inverses = sums
     return np.asarray((totals[end] - totals[begin]) * inverses[begin], np.uint64)
 
 
 def _cost_of_rows(records: Longs, rows: Longs, done: int) -> Longs:
-    """For each number of rows that are left out, how many others are too many, and how many records are missing."""
+    """Return, for each number of rows left out, how many rows are surplus plus how many records are missing."""
     due, all_ = _counted(records[:done], rows), _counted(records, rows)
     from_last = _ranks_from_last(rows)
     weights = np.where(from_last < due, -1, np.where(from_last < all_, 0, 1))
@@ -249,14 +247,14 @@ def _cost_of_rows(records: Longs, rows: Longs, done: int) -> Longs:
 
 
 def _cost_of_records(records: Longs, rows: Longs, done: int) -> Longs:
-    """The same for each number of records."""
+    """Return, for each number of records left out, how many rows are surplus plus how many records are missing."""
     answered = _ranks_from_last(records) < _counted(rows, records)
     weights = np.where(answered, -1, np.where(np.arange(len(records)) < done, 1, 0))
     return np.asarray(len(rows) + np.append(np.cumsum(weights[::-1])[::-1], 0), np.int64)
 
 
 def _least(costs: Longs, most: int, usual: int, *, longest: bool) -> tuple[int, int]:
-    """The number that costs least, and what it costs; of several the one nearest to the usual one."""
+    """Return the cheapest number and its cost; among equals, the one nearest to the usual one."""
     allowed = costs[: most + 1]
     places = np.flatnonzero(allowed == allowed.min())
     away = np.abs(places - usual)
@@ -265,7 +263,7 @@ def _least(costs: Longs, most: int, usual: int, *, longest: bool) -> tuple[int, 
 
 
 def _counted(prints: Longs, of: Longs) -> Longs:
-    """How often each of these is among the prints; 0 for one without a key."""
+    """Count how often each of these is among the prints; 0 for one without a key."""
     there, times = np.unique(prints, return_counts=True)
     if not len(there):
         return np.zeros(len(of), np.int64)
@@ -274,7 +272,7 @@ def _counted(prints: Longs, of: Longs) -> Longs:
 
 
 def _ranks_from_last(prints: Longs) -> Longs:
-    """How many that are alike follow on each."""
+    """Count the equal prints after each."""
     order = np.argsort(prints[::-1], kind="stable")
     ordered = prints[::-1][order]
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else order
@@ -287,7 +285,7 @@ def _ranks_from_last(prints: Longs) -> Longs:
 
 
 def _anywhere(ours: _Log, theirs: _Log, expired: Mapping[int, int], fixed: Fixed, asked: Question) -> Compared:
-    """Rows that are more than there are records like them, and not certainly so."""
+    """Leave out surplus rows that may answer expired records."""
     home, offset, prints = theirs
     ends = np.array([asked.positions.get(number, 0) for number in range(ours[0].max(initial=-1) + 1)], np.int64)
     due = ours[2][ours[1] < ends[ours[0]]]
@@ -312,11 +310,11 @@ def _anywhere(ours: _Log, theirs: _Log, expired: Mapping[int, int], fixed: Fixed
 
 
 def _frontier(ours: _Log, theirs: _Log, due: Longs, expired: Mapping[int, int], fixed: Fixed) -> Longs:
-    """For each partition of the sink, the offset from which on no row can answer an expired record."""
+    """Return, for each partition of the sink, the offset from which no row can answer an expired record."""
     home, offset, prints = theirs
     size = home.max(initial=-1) + 1
     if any(one.low > 0 for one in fixed.sink.values()):
-        return np.full(size, _NEVER)  # what is there may not be what is left of the source
+        return np.full(size, _NEVER)  # the remaining rows may not answer the remaining records
     there = _counted(prints, prints)
     certain = (there == _counted(due, prints)) & (there == _counted(ours[2], prints))
     found = np.zeros(size, np.int64)
@@ -330,7 +328,7 @@ def _frontier(ours: _Log, theirs: _Log, due: Longs, expired: Mapping[int, int], 
 
 
 def _turns(ordered: Longs) -> Longs:
-    """How many that are alike are before each; those that are alike are together."""
+    """Count the equal prints before each; equal ones are adjacent."""
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
     return np.arange(len(ordered)) - np.repeat(begins, np.diff(np.append(begins, len(ordered))))
 

@@ -1,22 +1,22 @@
-"""Identity and model: which record of the sink answers which record of the source, and what it must say.
+"""Identity and model: which record of the sink answers which record of the source, and which value it must have.
 
 ``dense-key``   the key is a decimal number; id ``i`` is number ``i div P`` of line ``i mod P``
 ``key``         any key, which may recur; a record's place in the source is its id
-``header:NAME`` the same, by a header (`chaos.audit.logs` lands it as the key)
-an expression  the same, by SQL over key, value and headers, ``get_json_object(value, '$.order_id')`` for example
+``header:NAME`` a header, treated like a key (`chaos.audit.logs` lands it as the key)
+an expression  SQL over key, value and headers, treated like a key; ``get_json_object(value, '$.order_id')`` for example
 
-Keys that recur make both logs multisets: what is demanded n times and is there m times has m - n duplicates or n - m gaps, and
-the k-th of records that are alike answers the k-th.
+If keys recur, both logs are multisets: a row that is demanded n times and present m times makes m - n duplicates or n - m gaps,
+and the k-th of equal rows answers the k-th of equal records.
 
-The order of records is that of their places in the source. Ids tell these only where id ``i`` is in the partition of line
-``i mod P``, alone there, and ids rise in each partition. Numbers that were dealt to partitions otherwise, that recur, or that
-do not rise are treated as any other keys (`Prepared.otherwise`).
+Records are ordered by their places in the source. Ids give these places only if id ``i`` is in the partition of line
+``i mod P``, alone there, and ids rise in each partition. Ids that are distributed otherwise, that recur, or that do not rise
+are treated like any other keys (`Prepared.otherwise`).
 
 Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
-of the sink whose key the source does not have is in line P, numbered by where its key is there first.
+of the sink whose key is not in the source is in line P, numbered by the first place of its key.
 
-Where a record may be in any partition (`by_key`, ``anywhere``), order is that of the rows of one sink partition which answer
-one source partition. Of records that are alike and in several partitions it cannot be told which row answers which.
+If a record may be in any partition (`by_key`, ``anywhere``), order is judged among the rows of one sink partition that answer
+one source partition. If equal records are in several partitions, it is unknown which row answers which.
 """
 
 import importlib
@@ -67,23 +67,23 @@ Model = Callable[[Column], Column]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the verifiers are asked, and how its ids are named for people.
+    """Evidence for the verifiers, and how to name its ids in reports.
 
     Attributes:
-        unique: whether it is certain that no id is expected twice.
-        unnamed: rows of the source that nothing identifies; nothing can be judged if there are any.
-        why: what is wrong with those, as in "3 of the source's …".
-        keys: finds the keys of ids that were made here; None where the ids are the keys.
-        unordered: partition and offset of the sink's rows whose order cannot be told; None where that is so of none.
-        copied: how many records there are on either side, if the sink is known to be a copy in order; nothing is wrong then,
-            and the evidence is empty.
-        beyond: rows beyond the evidence, which are known to be right, as runs of the records that they answer
-            (`chaos.matching.fast.alignment`); None where there are none, or nothing but these.
-        alike: how many rows beyond the evidence are demanded as often as they are there, where their order is not asked.
-        undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
-        compared: which rows and records are in the evidence where a log begins above 0; None where that was not asked.
-        by_model: whether it is of rows that a query demands (`chaos.audit.query`): the verifiers are asked directly.
-        otherwise: the same question by any keys, for a source whose ids are not places; None where it is that already.
+        unique: whether certainly no id is expected twice.
+        unnamed: source rows without an identity; nothing can be judged if there are any.
+        why: what these rows lack; completes "3 of the source's …".
+        keys: finds the keys of ids that were made of places; None if the ids are the keys.
+        unordered: partition and offset of the sink rows whose order is unknown; None if there are none.
+        copied: number of records on each side, if the sink is known to be an ordered copy; nothing is wrong then, and the
+            evidence is empty.
+        beyond: rows outside the evidence that are known to be right, as runs of the records that they answer
+            (`chaos.matching.fast.alignment`); None if there are none, or only such rows.
+        alike: number of rows outside the evidence that are present as often as demanded; their order is not judged.
+        undecided: number of sink rows left out because compaction may have removed the records that they answer.
+        compared: the rows and records in the evidence if a log begins above 0; None if none does.
+        by_model: whether a query gives the demanded rows (`chaos.audit.query`): the verifiers judge them directly.
+        otherwise: prepares the comparison by any keys, for a source whose ids are not places; None if this is that one.
     """
 
     evidence: Evidence
@@ -102,12 +102,12 @@ class Prepared:
 
     @property
     def proved(self) -> int:
-        """How many records beyond the evidence are known to be right."""
+        """Number of records outside the evidence that are known to be right."""
         return self.copied + self.alike if self.beyond is None else self.beyond.records
 
 
 def model(name: str) -> Model:
-    """``identity``, or ``module:function``: from the source's value to the sink's, both string columns.
+    """Load a model, ``identity`` or ``module:function``: it maps the source's value to the sink's, both string columns.
 
     Raises:
         AuditUsageError: there is no such function, or its module cannot be imported.
@@ -125,26 +125,26 @@ def model(name: str) -> Model:
         with suppress(ValueError):  # the module may have changed it
             sys.path.remove(str(Path.cwd()))
     if not callable(found):
-        there = "is no function" if found is not None else "is not there"
-        raise AuditUsageError(f"--model {name}: {function} {there} in {module}; name a function of it")
+        there = "is not a function" if found is not None else "does not exist"
+        raise AuditUsageError(f"--model {name}: {function} {there} in {module}; name one of its functions")
     return partial(_called, name, found)
 
 
 def _called(name: str, function: Callable[[Column], object], value: Column) -> Column:
-    """What a function of the user's own makes of a column."""
+    """Apply the user's function to a column."""
     with _told(name, "failed"):
         found = function(value)
     if not isinstance(found, Column):
         returned = "None" if found is None else f"a value of type {type(found).__name__}"
         raise AuditUsageError(
-            f"--model {name}: returned {returned}; it must return a Column, made of the Column that it is given"
+            f"--model {name}: returned {returned}; it must return a Column derived from the Column that it is given"
         )
     return found
 
 
 @contextmanager
 def _told(name: str, what: str) -> Iterator[None]:
-    """Whatever the user's own code does in place of returning, in a line. It may raise anything, and end the process."""
+    """Turn whatever the user's code raises, also SystemExit, into one line."""
     try:
         with user_code.confined():
             yield
@@ -157,13 +157,13 @@ def _told(name: str, what: str) -> Iterator[None]:
 
 
 def _in_their_code(error: BaseException) -> str:
-    """Where in the user's own code it was, if it was there."""
+    """Return file and line of the user's code that failed, if the error came from there."""
     frames = (one for one in reversed(extract_tb(error.__traceback__)) if not _NOT_THEIRS.search(one.filename))
     return next((f" ({one.filename}:{one.lineno})" for one in frames), "")
 
 
 def sql(identity: str) -> str:
-    """What identifies a record, as SQL over key and value (strings) and headers."""
+    """Return the identity of a record as SQL over key and value (strings) and headers."""
     if identity in (DENSE, KEY):
         return "key"
     name = identity.removeprefix(_HEADER).replace("\\", "\\\\").replace("'", "\\'")
@@ -171,10 +171,10 @@ def sql(identity: str) -> str:
 
 
 def require_known(spark: SparkSession, identity: str, demanded: Model, *, headers: bool) -> None:
-    """Raise AuditUsageError unless Spark can read the expression and the model, and both say something of one record alone.
+    """Raise AuditUsageError unless Spark can resolve the identity and the model, and both depend on one record alone.
 
     Args:
-        headers: whether records have them: topics do, folders do not.
+        headers: whether records have headers: in topics they do, in folders they do not.
     """
     is_own = demanded is not copied
     if identity in (DENSE, KEY) and not is_own:
@@ -183,7 +183,7 @@ def require_known(spark: SparkSession, identity: str, demanded: Model, *, header
     nothing = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     wrong = expressions.why_not(nothing, demanded(F.col("value")), may_be_constant=True) if is_own else ""
     if wrong:
-        raise AuditUsageError(f"--model: what it makes of a value cannot be judged: {wrong}")
+        raise AuditUsageError(f"--model: its result cannot be judged: {wrong}")
     if identity in (DENSE, KEY):
         return
     wrong = expressions.why_no_sql(nothing, sql(identity))
@@ -205,11 +205,11 @@ def dense(logs: Logs, demanded: Model) -> Prepared:
 def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
     """Whether the ids of the source are places: id ``i`` is in the one partition of line ``i mod P``, and ids rise there.
 
-    Ids that were dealt to partitions otherwise, by a hash for example, or that recur or fall, say nothing about order.
+    Ids that are distributed otherwise, by a hash for example, or that recur or fall, say nothing about order.
 
     Args:
-        expected: the groups of what it demands; None where there are too many.
-        evidence: the question about its ids.
+        expected: groups of the demanded rows; None if there are too many.
+        evidence: the evidence by these ids.
     """
     lines = evidence.lines
     if expected is not None:
@@ -230,7 +230,7 @@ def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence
 
 
 def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limits = _DEFAULT) -> Prepared:
-    """By any keys, or the header that was landed as the key; keys may recur. Rows and records of doubtful keys are joined.
+    """Prepare the comparison by any keys, which may recur; only rows and records of doubtful keys are joined.
 
     Args:
         anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
@@ -259,12 +259,12 @@ def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> P
 
 
 def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
-    """The records with the values that they demand."""
+    """Replace the value of each record by the one that it demands."""
     return source.withColumn("value", demanded(F.col("value")).cast("string"))
 
 
 def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Prepared | None:
-    """What the records and rows of doubtful keys are asked; None where they are many of the log, and not few."""
+    """Prepare the records and rows of doubtful keys alone; None if they are too many."""
     most = alignment.worth_asking(copied, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
@@ -282,7 +282,7 @@ def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Pr
 
 
 def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> Prepared:
-    """What so few records and rows are asked."""
+    """Prepare records and rows that are few enough to be matched without Spark."""
     lines, positions = _partitions(logs) + 1, _positions(logs)
     found = small.find(wanted, sink, lines, positions)
     spark = spark_session.beside(logs.source.sparkSession)
@@ -299,16 +299,16 @@ def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> P
 
 
 def _held(rows: DataFrame) -> DataFrame:
-    """The same rows, kept in one place, so that they are not shuffled, and without what they were made of: plans stay short."""
+    """Keep the rows in one partition, which avoids shuffles, and without their lineage, which keeps plans short."""
     return rows.coalesce(1).localCheckpoint()
 
 
 def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool, are_few: bool) -> Prepared:
-    """What these records and these rows of the sink are asked; all that there are of each key.
+    """Prepare these records and these rows of the sink, which are complete for each of their keys.
 
     Args:
         demanded: the records, with the values that they demand.
-        are_few: whether it is worth it to keep what is asked for several times in one place.
+        are_few: whether frames that are read several times are kept in one partition.
     """
     partitions = _partitions(logs)
     lines = partitions + 1
@@ -333,7 +333,7 @@ def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool,
         evidence,
         unique=True,
         unnamed=demanded.where("key IS NULL"),
-        why="records have no key, or not the header",
+        why="records have no key, or lack the header",
         keys=partial(_names, logs, partial(_keys, names)),
         unordered=unordered,
         undecided=found.undecided,
@@ -341,10 +341,10 @@ def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool,
 
 
 def _names(logs: Logs, here: Callable[[AbstractSet[int]], Mapping[int, str]], asked: frozenset[int]) -> Mapping[int, str]:
-    """The keys of ids that were made of places.
+    """Return the keys of ids that were made of places.
 
     Args:
-        here: finds those of the records and rows that are held; the others are looked up in the log.
+        here: finds the keys of held records and rows; the others are looked up in the log.
     """
     lines, found = _partitions(logs) + 1, here(asked)
     others = asked - found.keys()
@@ -356,11 +356,11 @@ def _keys(names: DataFrame, asked: AbstractSet[int]) -> dict[int, str]:
     return {row["id"]: row["key"] for row in names.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
 
 
-# what can be asked --------------------------------------------------------------------------------------------------------
+# conditions ---------------------------------------------------------------------------------------------------------------
 
 
 def require_identified(asked: Prepared) -> None:
-    """Raise InconclusiveError where a record of the source cannot be identified."""
+    """Raise InconclusiveError if a record of the source has no identity."""
     lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
     if lost:
         place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
@@ -369,10 +369,10 @@ def require_identified(asked: Prepared) -> None:
 
 
 def _removable(fixed: Fixed, *, anywhere: bool) -> str:
-    """SQL: whether compaction may have removed the row that answers a record from the sink.
+    """Return SQL: whether compaction may have removed the row that answers a record from the sink.
 
-    It keeps the last row of each key in each partition of the sink, unless that is a tombstone. The rows of a key are in the
-    order of its records, as far as these are in one partition of the source.
+    Compaction keeps the last row of each key in each partition of the sink, unless that is a tombstone. The rows of a key are
+    in the order of its records if these are in one partition of the source.
     """
     if "sink" not in fixed.compacted:
         return "false"
@@ -388,12 +388,12 @@ def _partitions(logs: Logs) -> int:
 
 
 def _whole(ends: Ends, partitions: int) -> Ends:
-    """The ends of all partitions, also of those that hold nothing."""
+    """Return the ends of all partitions, also of empty ones."""
     return {number: ends.get(number, Bounds(0, 0, 0)) for number in range(partitions)}
 
 
 def _positions(logs: Logs) -> Mapping[int, int]:
-    """Where no group was named, all of the source must have been processed."""
+    """Return the positions of the group; without a group, the ends of the source."""
     ends = {number: one.hw for number, one in logs.fixed.source.items()}
     return ends if logs.fixed.positions is None else logs.fixed.positions
 

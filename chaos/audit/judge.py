@@ -1,30 +1,29 @@
-"""Is the sink what the source demands? The findings of an audit, with the keys of its logs and with what it cannot tell.
+"""Judge whether the sink is what the source demands: the findings of an audit, with keys, and with what it could not see.
 
-The model says the value of each record from that of its source record, and a record stays in its partition, unless it may be in
-any (`Evidence.anywhere`). What is judged is
-what scenarios are judged by (`verifiers.single_scan`); without a consumer group all of the source counts as processed,
-so whatever is missing is lost.
+The model gives the value of each row from that of its source record, and a row stays in the partition of its record, unless it
+may be in any (`Evidence.anywhere`). The verifiers are those of scenarios (`verifiers.single_scan`). Without a consumer group
+all of the source counts as processed, so every missing row is lost.
 
-Where the source's ids are not places, each log is a multiset (`chaos.audit.identity`).
+If the source's ids are not places, each log is a multiset (`chaos.audit.identity`).
 
-An audit cannot always tell what is wrong from what it could not see:
+An audit cannot always distinguish an anomaly from what it could not see:
 
     open transaction   in the source it hides records that may demand more: `gaps`, `values` and `offsets` are UNKNOWN at best
     retention          rows that may answer expired records, and records whose rows may have expired, are left out of the
-                       evidence, and counted in a note (`chaos.audit.expired`). Where that is not asked, what was answered
-                       before the source's begin is `phantom`; what was written before the sink's is `lost`, and `behind`
+                       evidence, and counted in a note (`chaos.audit.expired`). If they are not left out, rows of records from
+                       before the source's begin are `phantom`, and rows from before the sink's are `lost` and `behind`
     compaction         of the source: rows that may answer what it removed are left out of the evidence, and counted in a note;
                        of the sink: rows that it may have removed are `absent`, others that are missing are `lost`;
-                       of both: a record and all its rows may be gone, so that logs which agree are UNKNOWN
-    a live pipeline    its positions moved while the ends were asked for: what it wrote meanwhile is `ahead`
+                       of both: a record and all its rows may be gone, so logs that agree are UNKNOWN
+    a live pipeline    its positions moved while the ends were read: rows that it wrote meanwhile are `ahead`
 
-What compaction may have done makes a finding UNKNOWN at best. The verifiers cannot tell rows of retention and of a live
-pipeline from wrong ones. A finding that counts nothing else is UNKNOWN; anything else it
-counts is wrong for certain, and it stays INVALID. Folders have neither a begin nor an open transaction: there is no such doubt.
+Possible compaction makes a finding UNKNOWN at best. The verifiers cannot distinguish the effects of retention and of a live
+pipeline from anomalies: a finding that counts only these is UNKNOWN, and one that counts anything else stays INVALID. Folders
+have neither a begin nor an open transaction, so they leave no such doubt.
 
 Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
 
-It imports more than fifteen modules: the verifiers that an audit asks are named here, each with its module.
+This module imports more than fifteen others, because it names each verifier of an audit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,11 +53,11 @@ from verifiers.values import Values
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
 _DEFAULT = Limits()
-_MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
+_MOVED = "the pipeline is running: its positions moved while the ends were read, so rows written meanwhile count as ahead"
 
 
 def judge(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Finding, ...]:
-    """All findings.
+    """Return all findings of an audit.
 
     Raises:
         InconclusiveError: the source's keys do not identify its records.
@@ -77,7 +76,7 @@ def judge(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Findi
 
 
 def _verified(logs: Logs, asked: Prepared, limits: Limits) -> tuple[Prepared, tuple[Finding, ...]]:
-    """What was asked in the end, by any keys where ids turned out to say nothing; and what the verifiers say."""
+    """Return the evidence that was used, by any keys if the ids turned out not to be places, and its findings."""
     if asked.copied:
         return asked, islands.sound(asked.evidence, asked.copied)
     if asked.beyond is not None:
@@ -93,7 +92,7 @@ def _verified(logs: Logs, asked: Prepared, limits: Limits) -> tuple[Prepared, tu
 
 
 def _of_model(logs: Logs, asked: Prepared) -> tuple[Finding, ...]:
-    """What the verifiers say of rows that a query demands; of their order nothing, where that is not known."""
+    """Judge the rows that a query demands; their order only if it is known."""
     evidence, proved = asked.evidence, asked.proved
     if asked.copied:
         duplicates, gaps, order, values = islands.sound(evidence, asked.copied)
@@ -106,7 +105,7 @@ def _of_model(logs: Logs, asked: Prepared) -> tuple[Finding, ...]:
 
 
 def _order(asked: Prepared, beyond: Runs, logs: Logs) -> Finding:
-    """Of the evidence, and of the rows beyond it; where rows are out of place, of those whose order can be told."""
+    """Judge the order of the evidence and of the rows outside it; if rows are late, only of those whose order is known."""
     evidence, lines = asked.evidence, len(asked.evidence.bounds)
     with_place = decoded(evidence.observed).where(f"id % {lines} < {lines - 1}")  # the last line is that of other keys
     found, places = beyond.merge(islands.cut(with_place, lines)), 0
@@ -122,20 +121,20 @@ def _order(asked: Prepared, beyond: Runs, logs: Logs) -> Finding:
 def _ids_are_places(
     logs: Logs, asked: Prepared, sides: tuple[Groups | None, Groups | None], found: Sequence[Finding], limits: Limits
 ) -> bool:
-    """Whether what the ids say is right: they are dealt out in turn, and none recurs, or did before compaction."""
+    """Whether the ids are places: they go to the partitions in turn, and none recurs, or recurred before compaction."""
     may_have_recurred = bool(logs.fixed.compacted) and not _cannot_recur(found, *sides)
     return not may_have_recurred and dealt_in_turn(logs.source, sides[0], asked.evidence, limits)
 
 
 def _cannot_recur(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:
-    """Whether no id can recur in the source: all is there once, and there are as many records on both sides."""
+    """Whether no id can recur in the source: every row is there once, and both sides have as many records."""
     if expected is None or observed is None or any(one.verdict is not Verdict.VALID for one in found):
         return False
     return int(expected["records"].sum()) == int(observed["records"].sum())
 
 
 def _of_certain_order(finding: Finding, asked: Prepared) -> Finding:
-    """Where rows are late: the order of those whose order can be told. Where none is late, nothing is uncertain."""
+    """Judge order again without the rows whose order is unknown; without late rows nothing is uncertain."""
     if asked.unordered is None or asked.beyond is not None or finding.verifier != "ordering" or not finding.count:
         return finding
     evidence, places = asked.evidence, asked.unordered.persist()
@@ -146,14 +145,14 @@ def _of_certain_order(finding: Finding, asked: Prepared) -> Finding:
 
 
 def _without(places: int, ordered: Finding, evidence: Evidence) -> Finding:
-    """The finding about order, with how many rows are left out of it."""
+    """Add to the finding about order how many rows it leaves out."""
     where = ", or in several partitions" if evidence.anywhere else ""
-    why = f"{places} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
+    why = f"the order of {places} rows was not judged: their keys repeat, and some copies are missing, extra or wrong{where}"
     return replace(ordered, note=joined((ordered.note, why)))
 
 
 def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
-    """What to ask for where the pipeline seems to choose partitions itself."""
+    """Suggest --routing any if the pipeline seems to choose partitions itself."""
     misrouted = finding.counts.get("misrouted", 0)
     source, sink = len(fixed.source), len(fixed.sink)
     if not misrouted or (source == sink and 2 * misrouted <= finding.checked):
@@ -169,7 +168,7 @@ def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
 
 
 def _in_uncommitted_view(evidence: Evidence, sink: DataFrame, uncommitted: DataFrame) -> Finding:
-    """Every committed row is in the uncommitted view as well; what is only there was aborted, or is open.
+    """Check that every committed row is in the uncommitted view too; rows in that view alone are aborted or open.
 
     Args:
         sink: the committed view as it was landed: the evidence may have an id in place of the key.
@@ -190,22 +189,22 @@ def _in_uncommitted_view(evidence: Evidence, sink: DataFrame, uncommitted: DataF
 
 
 def _of_split_view(row: Row) -> Example:
-    """Without an id: what the views disagree about may be the key."""
+    """Describe the row without an id, because the views may disagree about the key."""
     read, there = row["read"], row["there"]
     shown = f"key {there['key']!r}, value {there['value']!r}" if there is not None else "nothing"
     detail = f"key {read['key']!r}, value {read['value']!r}; the uncommitted view shows {shown} here"
     return Example("split view", row["partition"], row["offset"], None, row["timestamp_ms"], detail)
 
 
-# what cannot be told -------------------------------------------------------------------------------------------------------
+# limits of the evidence ----------------------------------------------------------------------------------------------------
 
 
 def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared | None = None) -> Finding:
-    """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN.
+    """Add to the finding's note the limits that concern it; only here can INVALID become UNKNOWN.
 
     Args:
-        undecided: rows of the sink that were left out, because of compaction.
-        compared: what else was left out, because of retention; None where nothing was.
+        undecided: number of sink rows left out because of compaction.
+        compared: rows and records left out because of retention; None if there are none.
     """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
     hidden = replaced(hidden, Partition, partial(_of_topic, logs.fixed, "source"))
@@ -224,25 +223,25 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared
 
 
 def _excuses(verifier: str, logs: Logs, sides: AbstractSet[str]) -> Mapping[str, str]:
-    """Anomaly -> why what is counted as such may be right; an empty text where there is no reason to think so.
+    """Map each anomaly to the reason why its rows may be right; an empty text if there is none.
 
     Args:
-        sides: of which what has expired is not in the evidence.
+        sides: the logs whose expired part is not in the evidence.
     """
     if verifier == "values" and "source" not in sides:
-        return {"phantom": _expired("source", logs.fixed, "what was answered before that is called phantom")}
+        return {"phantom": _expired("source", logs.fixed, "rows that answer earlier records count as phantom")}
     if verifier == "gaps" and "sink" not in sides:
-        return {"lost": _expired("sink", logs.fixed, "what was written before that is called lost")}
+        return {"lost": _expired("sink", logs.fixed, "rows written before that count as lost")}
     if verifier == "offsets":
-        behind = "" if "sink" in sides else _expired("sink", logs.fixed, "what was written before that is called behind")
+        behind = "" if "sink" in sides else _expired("sink", logs.fixed, "rows written before that count as behind")
         why = logs.fixed.compacted.get("source")
-        removed = f"the source {why}: what answers a removed record may be called ahead" if why else ""
+        removed = f"the source {why}: rows that answer removed records may count as ahead" if why else ""
         return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else removed}
     return {}
 
 
 def _not_compared(verifier: str, fixed: Fixed, compared: Compared | None) -> str:
-    """What could not be compared because of retention; empty where that is nothing."""
+    """Say what was not compared because of retention; empty if nothing was left out."""
     if compared is None:
         return ""
     if verifier in {"duplicates", "values"} and compared.rows:
@@ -253,27 +252,27 @@ def _not_compared(verifier: str, fixed: Fixed, compared: Compared | None) -> str
 
 
 def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:
-    """What could not be judged because of compaction; empty where that is nothing."""
+    """Say what was not judged because of compaction; empty if nothing was left out."""
     if finding.verifier in {"duplicates", "values"} and undecided:
         why = fixed.compacted["source"]
-        return f"the source {why}: {undecided} rows of the sink answer nothing that is left of it, and were not judged"
+        return f"the source {why}: {undecided} rows of the sink answer no remaining record, and were not judged"
     absent = finding.counts.get("absent") if finding.verifier == "gaps" else 0
     if not absent:
         return ""
     grown = ", and grew while it was read" if fixed.grown else ""
-    return f"the sink {fixed.compacted['sink']}{grown}: {absent} rows that are not there may have been removed"
+    return f"the sink {fixed.compacted['sink']}{grown}: {absent} missing rows may have been removed"
 
 
 def _removed_from_both(verifier: str, fixed: Fixed) -> str:
-    """Why two logs that agree are not all that was asked: of records that both have lost, nothing can be told."""
+    """Say that records removed from both logs were not compared; empty unless both are compacted."""
     if verifier not in {"duplicates", "gaps", "values"} or not {"source", "sink"} <= fixed.compacted.keys():
         return ""
     source, sink = fixed.compacted["source"], fixed.compacted["sink"]
-    return f"the source {source}, the sink {sink}, and both have holes: what was removed from both was not compared"
+    return f"the source {source}, the sink {sink}, and both have holes: records removed from both were not compared"
 
 
 def _expired(log: str, fixed: Fixed, what: str) -> str:
-    """Where a log begins above 0: the first partition, and how many more."""
+    """Say where a log begins above 0, and what follows from it; empty if it does not."""
     ends = fixed.source if log == "source" else fixed.sink
     begins = [(number, one.low) for number, one in sorted(ends.items()) if one.low > 0]
     if not begins:
@@ -285,9 +284,9 @@ def _expired(log: str, fixed: Fixed, what: str) -> str:
 
 
 def _name_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Prepared) -> Finding:
-    """The finding of `values`, UNKNOWN where all is right but the keys, and something else identifies records.
+    """Make `values` UNKNOWN if only keys are wrong, and something else identifies records.
 
-    A model says the value of a row, and not its key: a pipeline may give its rows other keys.
+    A model gives the value of a row, not its key: a pipeline may change keys.
     """
     is_right = all(one.verdict is Verdict.VALID for one in found)
     if finding.verifier != "values" or not is_right or OWN not in logs.sink.columns:
@@ -302,8 +301,8 @@ def _name_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Pr
     if ours.selectExpr(sums).collect() == theirs.selectExpr(sums).collect():
         return finding
     others = theirs.exceptAll(ours).count()
-    why = f"{others} rows have another key than the records that they answer, and the model says nothing of keys: whether that"
-    note = joined((finding.note, f"{why} is right can be asked with --expected-sql"))
+    why = f"{others} rows have another key than the records that they answer, and the model does not cover keys"
+    note = joined((finding.note, f"{why}: use --expected-sql to judge them"))
     return replace(finding, verdict=Verdict.UNKNOWN, note=note)
 
 
@@ -311,7 +310,7 @@ def _name_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Pr
 
 
 def _with_topics(finding: Finding, fixed: Fixed, *, anywhere: bool) -> Finding:
-    """The finding with topics and their partitions in place of the partitions of logs of several topics."""
+    """Name topics and their partitions in place of the partition numbers of a log of several topics."""
     examples = tuple(
         _with_topic(one, fixed, "source" if anywhere and one.offset is None else "sink") for one in finding.examples
     )
@@ -319,7 +318,7 @@ def _with_topics(finding: Finding, fixed: Fixed, *, anywhere: bool) -> Finding:
 
 
 def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
-    """Where the sink's topic has no such partition, it is that of the source."""
+    """Name topic and partition of the sink; those of the source if the sink has no such partition."""
     place = fixed.place(side, one.partition) or fixed.place("source", one.partition)
     if place is None:
         return one
@@ -330,7 +329,7 @@ def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
 
 
 def _of_topic(fixed: Fixed, side: str, found: Partition) -> Partition:
-    """The partition of its topic, in place of that of the log of several topics: of this side, where it names no other."""
+    """Return the topic's partition for a partition number of a log; `side` is used if the number names none."""
     place = fixed.place(found.side or side, found.number) or fixed.place("source", found.number)
     return Partition(place[1], topic=place[0]) if place else found
 
@@ -339,7 +338,7 @@ def _of_topic(fixed: Fixed, side: str, found: Partition) -> Partition:
 
 
 def _with_keys(findings: Sequence[Finding], asked: Prepared) -> tuple[Finding, ...]:
-    """The findings with the keys of the logs in place of ids that were made here, also in details that name other records."""
+    """Name keys in place of ids that were made of places, also in details about other records."""
     if asked.keys is None:
         return tuple(findings)
     keys = asked.keys(row_ids.ids_in([one for finding in findings for one in finding.examples]))

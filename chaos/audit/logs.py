@@ -4,9 +4,9 @@ Landed logs are ``source/`` and ``sink/`` in one folder or at one URL: Parquet w
 key string and value string, and perhaps timestamp_ms long and isolation string (rows marked ``read_uncommitted`` are the
 uncommitted view).
 
-Several topics are landed as one log, their partitions numbered through: those of the second follow on those of the first, and
-so on. Where the n-th topics of the two sides have different numbers of partitions, numbers are left out, so that partitions
-which belong together have the same number.
+Several topics are landed as one log. Their partitions are numbered consecutively: those of the second topic follow those of the
+first, and so on. If the n-th topics of the two sides differ in their number of partitions, numbers are left out, so that
+partitions that belong together have the same number.
 """
 
 import re
@@ -49,18 +49,18 @@ Numbers = Mapping[str, Mapping[int, int]]  # topic -> its partition -> the numbe
 
 
 class AuditUsageError(ChaosError):
-    """The audit that is asked for is not possible: the message says what is missing or wrong, and what to do."""
+    """The requested audit is not possible: the message says what is missing or wrong, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Where the topics are.
+    """Topics of an audit, and how to reach them.
 
     Attributes:
         group: the consumer group that holds the pipeline's position; empty for none.
-        identity: SQL over key, value and headers: what identifies a record.
+        identity: SQL over key, value and headers that identifies a record.
         librdkafka, java: options of the clients of either kind, TLS and SASL for example.
-        groups: how the names of the groups begin that Spark reads with; empty for Spark's own choice.
+        groups: prefix of the names of Spark's consumer groups; empty for Spark's own choice.
         exact: whether keys and values may be any bytes (`chaos.matching.row_ids.text`).
     """
 
@@ -77,16 +77,16 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What is known of topics before anything is read.
+    """Facts about topics, fixed before anything is read.
 
     Attributes:
         source, sink: how far each partition is read.
-        positions: of the consumer group, as they were before the ends; None when no group was named.
-        moved: whether they were others after the ends: the pipeline is at work.
-        compacted: ``source`` or ``sink``, where compaction may have removed records -> why, as in "is compacted".
-        cleaned_by_key: whether what identifies a record is the record's key, by which Kafka compacts.
-        numbers: ``source`` and ``sink`` -> the numbers of the partitions of its topics; empty where others landed them.
-        grown: whether a compacted sink grew while it was read: later rows may have removed what was not read yet.
+        positions: positions of the consumer group, read before the ends; None if no group was named.
+        moved: whether the positions had changed after the ends were read: the pipeline is running.
+        compacted: ``source`` or ``sink``, if compaction may have removed records -> why, as in "is compacted".
+        cleaned_by_key: whether the identity of a record is its key, by which Kafka compacts.
+        numbers: ``source`` and ``sink`` -> the numbers of the partitions of its topics; empty if others landed them.
+        grown: whether a compacted sink grew while it was read: later rows may have removed rows that were not read yet.
     """
 
     source: Ends
@@ -99,28 +99,28 @@ class Fixed:
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
 
     def place(self, side: str, number: int) -> tuple[str, int] | None:
-        """Topic, and partition there, of a partition of the log; None where there is one topic at most."""
+        """Return topic and partition for a partition number of the log; None if no side has several topics."""
         topics = self.numbers.get(side, {})
         places = ((topic, partition) for topic, own in topics.items() for partition, there in own.items() if there == number)
         return next(places, None) if any(len(those) > 1 for those in self.numbers.values()) else None
 
     @property
     def records(self) -> int:
-        """How many there are in both at most: markers and aborted records count too."""
+        """Upper bound of the records in both logs: markers and aborted records count too."""
         return sum(ends.lso - ends.low for side in (self.source, self.sink) for ends in side.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """What is audited.
+    """The two logs of an audit, as frames.
 
     Attributes:
-        source: columns partition, offset, key, value; and `OWN`, where the key is what identifies a record.
-        sink: the same and timestamp_ms (null where unknown); committed rows.
-        uncommitted: the same, the uncommitted view of the sink; None when there is none.
-        fixed: how far they were read; of landed folders only that they were read to their ends. A topic without a hole is not
-            among the compacted: nothing was removed from within it.
-        records: in both.
+        source: columns partition, offset, key, value; and `OWN`, the record's own key, if ``key`` holds another identity.
+        sink: the columns of `source` and timestamp_ms (null if unknown); committed rows.
+        uncommitted: the uncommitted view of the sink, with the columns of `sink`; None if there is none.
+        fixed: how far they were read; landed folders count as read to their ends. A topic without a hole is not in `compacted`:
+            nothing was removed from within it.
+        records: number of records in both.
     """
 
     source: DataFrame
@@ -134,14 +134,14 @@ class Logs:
 
 
 def fix(topics: Topics) -> Fixed:
-    """The group's position, low, LSO and HW of every partition, and what compaction may remove.
+    """Read the group's positions, low, LSO and HW of every partition, and what compaction may remove.
 
-    The pipeline may be at work meanwhile, hence the order: what the positions are past was written before the sink's ends were
-    asked for, and what is in the sink was demanded before the source's ends were.
+    The pipeline may be running meanwhile, hence the order. Rows of records before the positions are written before the sink's
+    ends are read, and records whose rows are in the sink are there before the source's ends are read.
 
     Raises:
         AuditUsageError: there is no such topic, or the group never committed.
-        InconclusiveError: no broker answers in time, or the group's coordinator cannot tell a position.
+        InconclusiveError: no broker answers in time, or the group's coordinator cannot give a position.
     """
     settings: Mapping[str, str | int] = {
         "bootstrap.servers": topics.bootstrap,
@@ -164,10 +164,10 @@ def fix(topics: Topics) -> Fixed:
 
 
 def there_are(admin: AdminClient, topics: Topics) -> Mapping[str, Any]:
-    """The metadata of all topics.
+    """Return the metadata of all topics.
 
     Raises:
-        AuditUsageError: one of those that are asked for is not there.
+        AuditUsageError: a requested topic does not exist.
         KafkaException: no broker answers.
     """
     known: Mapping[str, Any] = admin.list_topics(timeout=ASK_S).topics
@@ -195,17 +195,17 @@ def _ends(admin: AdminClient, numbers: Numbers) -> Ends:
 
 
 def compacted_why(admin: AdminClient, topics: Iterable[str]) -> str:
-    """Why compaction may have removed records of one of the topics; empty where it does not."""
+    """Return why compaction may have removed records of one of the topics; empty if it cannot have."""
     try:
         return "is compacted" if any("compact" in cleanup_policy(admin, topic, ASK_S) for topic in topics) else ""
     except KafkaException as error:
         if error.args[0].code() not in _FORBIDDEN:
             raise
-        return f"may be compacted (we may not read its cleanup.policy: {error.args[0].str()})"
+        return f"may be compacted (its cleanup.policy cannot be read: {error.args[0].str()})"
 
 
 def _committed(topics: Topics, numbers: Numbers) -> Mapping[int, int] | None:
-    """The positions of the group; None where no group is named."""
+    """Return the positions of the group; None if no group is named."""
     if not topics.group:
         return None
     settings = {"bootstrap.servers": topics.bootstrap, "group.id": topics.group, "isolation.level": "read_committed"}
@@ -222,7 +222,7 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> Fixe
     """Write both logs up to the fixed offsets: both, or neither unless Spark is killed meanwhile.
 
     Returns:
-        What is fixed, and whether a compacted sink grew meanwhile.
+        `fixed`, with `Fixed.grown` set if a compacted sink grew meanwhile.
 
     Raises:
         AuditUsageError: something is in the folder already, or Spark cannot write to it.
@@ -250,14 +250,14 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> Fixe
 
 
 def since_landed(topics: Topics, fixed: Fixed) -> Fixed:
-    """What is fixed, and whether a compacted sink grew while it was landed."""
+    """Return `fixed`, with `Fixed.grown` set if a compacted sink grew while it was landed."""
     if "sink" not in fixed.compacted:
         return fixed
     return replace(fixed, grown=any(ends.hw > fixed.sink[number].hw for number, ends in fix(topics).sink.items()))
 
 
 def _log(spark: SparkSession, topics: Topics, numbers: Numbers, ends: Ends) -> DataFrame:
-    """The committed rows of several topics."""
+    """Read the committed rows of several topics."""
 
     def rows(topic: str, own: Mapping[int, int]) -> DataFrame:
         found = read(spark, topics, topic, {partition: ends[number] for partition, number in own.items()})
@@ -267,7 +267,7 @@ def _log(spark: SparkSession, topics: Topics, numbers: Numbers, ends: Ends) -> D
 
 
 def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFrame:
-    """The committed rows of one of the topics."""
+    """Read the committed rows of one of the topics."""
     own = {"groupIdPrefix": topics.groups} if topics.groups else {}
     options = {**for_spark(topics.java), **landing.LARGE_FETCHES, **own}
     topic = landing.Topic(topics.bootstrap, name, options, identity=topics.identity, exact=topics.exact)
@@ -275,7 +275,7 @@ def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFram
 
 
 def why_unreadable(said: str, topics: Topics, side: str, fixed: Fixed) -> str:
-    """Why a log could not be read: retention has removed records meanwhile, or else what the reader says."""
+    """Say why a log could not be read: retention has removed records meanwhile, or else the reader's own error."""
     now = fix(topics)
     before, after = (fixed.source, now.source) if side == "source" else (fixed.sink, now.sink)
     moved = [
@@ -294,15 +294,14 @@ def why_unreadable(said: str, topics: Topics, side: str, fixed: Fixed) -> str:
 
 
 def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identity: str = "key") -> Logs:
-    """The logs in a folder, or at a URL.
+    """Read the logs in a folder, or at a URL.
 
     Args:
-        identity: SQL over key and value: what is read in place of the key, of logs that others landed.
-        fixed: how far the topics were read, if `land` has landed them; None where others did: they are taken to have been read
-            to their ends.
+        identity: SQL over key and value that replaces the key in logs that others landed.
+        fixed: how far `land` has read the topics; None for logs that others landed, which count as read to their ends.
 
     Raises:
-        AuditUsageError: they are not there, or have other columns.
+        AuditUsageError: the logs do not exist, or have other columns.
     """
     places = [f"{folder.rstrip('/')}/{name}" for name in ("source", "sink")]
     if fixed is not None:
@@ -317,13 +316,13 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
 
 
 def _identified(rows: DataFrame, identity: str) -> DataFrame:
-    """The rows with what identifies them in place of their keys, which are in a column of their own then."""
+    """Replace the key by the identity; the record's own key moves to the column `OWN`."""
     kept = rows if identity == "key" else rows.withColumn(OWN, F.col("key"))
     return kept.withColumn("key", F.expr(f"CAST({identity} AS STRING)"))
 
 
 def _read_back(spark: SparkSession, places: Sequence[str], fixed: Fixed) -> Logs:
-    """What `land` has written: its columns are known, and Spark need not count it where we can."""
+    """Read what `land` has written: its columns are known, and local files are counted without Spark."""
     columns = _LANDED if fixed.cleaned_by_key else f"{_LANDED}, {OWN} string"
     source, sink = (spark.read.schema(columns).parquet(place) for place in places)
     sides = {"source": (fixed.source, _records(source, places[0])), "sink": (fixed.sink, _records(sink, places[1]))}
@@ -338,16 +337,16 @@ def _records(rows: DataFrame, place: str) -> int:
 
 
 def counted(folder: str) -> int | None:
-    """How many rows there are in both landed logs, by the footers of their files and without Spark.
+    """Count the rows of both landed logs by the footers of their files, without Spark.
 
-    None where that cannot be told: at a URL, and where a file is not Parquet. Spark says then what is wrong, if anything is.
+    Return None at a URL, and if a file is not Parquet; Spark reports such a file later.
     """
     sides = [_counted(f"{folder}/{side}") for side in ("source", "sink")]
     return None if None in sides else sum(filter(None, sides))
 
 
 def _counted(place: str) -> int | None:
-    """The same of one log."""
+    """Count the rows of one landed log, or return None."""
     files = [file for file in Path(place).rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
     try:
         return sum(parquet.read_metadata(file).num_rows for file in files) if Path(place).is_dir() else None
@@ -368,18 +367,18 @@ def _parquet(spark: SparkSession, place: str) -> DataFrame:
                 f"{place}: its files have columns of different types ({reason}): cast them alike, and land it anew"
             ) from None
         raise AuditUsageError(
-            f"{place} is not a Parquet folder ({reason}): --landed names the folder of source/ and sink/"
+            f"{place} is not a Parquet folder ({reason}): --landed must name the folder that holds source/ and sink/"
         ) from None
     types = dict(rows.dtypes)
     wanted = _COLUMNS | {name: kind for name, kind in _OPTIONAL.items() if name in types}
     wrong = [f"{name} {kind} (found: {types.get(name, 'none')})" for name, kind in wanted.items() if types.get(name) != kind]
     if wrong:
-        raise AuditUsageError(f"{place}: needed are {', '.join(wrong)}; select and cast them before landing")
+        raise AuditUsageError(f"{place} needs the columns {', '.join(wrong)}; select and cast them before landing")
     return rows
 
 
 def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-    """The committed rows, and the uncommitted view if there is one."""
+    """Split the rows into the committed ones, and the uncommitted view if there is one."""
     timed = rows if "timestamp_ms" in rows.columns else rows.selectExpr("*", "CAST(NULL AS BIGINT) AS timestamp_ms")
     columns = ("partition", "offset", "timestamp_ms", "key", "value", *(name for name in (OWN,) if name in rows.columns))
     if "isolation" not in rows.columns:
@@ -389,16 +388,16 @@ def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
 
 
 def _extent(rows: DataFrame, place: str) -> tuple[int, Ends]:
-    """How many records there are, and ends of their partitions that hide nothing, whatever their offsets are.
+    """Count the records, and give their partitions ends that hide nothing, whatever their offsets are.
 
-    One scan: 64 offsets of a partition are a row with a bit for each, so that few rows are shuffled, and a record that is there
-    twice is seen wherever it is.
+    One scan: 64 offsets of a partition become one row with a bit for each, so few rows are shuffled, and a record that is there
+    twice is found wherever it is.
 
     Args:
-        place: of the log, for messages.
+        place: the folder of the log, for messages.
 
     Raises:
-        AuditUsageError: no log of Kafka's has such places, or two records share one.
+        AuditUsageError: a place is impossible in a Kafka log, or two records share one.
     """
     near = rows.groupBy("partition", F.expr("shiftright(offset, 6) AS near")).agg(
         F.count("*").alias("records"),
@@ -414,11 +413,11 @@ def _extent(rows: DataFrame, place: str) -> tuple[int, Ends]:
     here = sorted(found, key=lambda one: one["partition"])
     for partition, records, _, offsets, first, last in here:
         if not 0 <= partition < _MOST_PARTITIONS:
-            raise AuditUsageError(f"{place}: a row has partition {partition}, and no topic of Kafka's has it: land it as it is")
+            raise AuditUsageError(f"{place}: a row has partition {partition}, which no Kafka topic can have; land it unchanged")
         if first < 0 or last > _LAST_OFFSET:
             strange = first if first < 0 else last
             raise AuditUsageError(
-                f"{place}: a row of partition {partition} has offset {strange}, and no log of Kafka's has it: land it as it is"
+                f"{place}: a row of partition {partition} has offset {strange}, which no Kafka log can have; land it unchanged"
             )
         if records > offsets:
             what = f"{place.rpartition('/')[2]}: partition {partition} has {records} records at {offsets} offsets"
@@ -428,7 +427,7 @@ def _extent(rows: DataFrame, place: str) -> tuple[int, Ends]:
 
 
 def _without_place(rows: DataFrame, place: str) -> str:
-    """What is wrong with a row that has no partition or no offset."""
+    """Describe a row without partition or offset."""
     ((key, *numbers),) = rows.where("partition IS NULL OR offset IS NULL").select("key", "partition", "offset").take(1)
     partition, offset = ("null" if number is None else number for number in numbers)
     return (

@@ -1,12 +1,12 @@
-"""`--expected-sql`: what a query over the source demands of the sink (`chaos.expectation.model`), asked of the logs of others.
+"""`--expected-sql`: compare the sink with the result of a query over the source (`chaos.expectation.model`).
 
-The query sees each source topic as a view of its name, or of landed folders the view ``source``. Of several topics the
-partitions are numbered through, as in what ``--landing`` leaves, so that a place is in one of them only.
+The query sees each source topic as a view of its name, and a landed folder as the view ``source``. The partitions of several
+topics are numbered consecutively, as in the folders that ``--landing`` leaves, so that a place belongs to one topic only.
 
-With `--as-state` the query gives the last value of each key. Of that nothing is gone that compaction removes from the sink.
+With `--as-state` the query gives the last value of each key, which compaction of the sink does not remove.
 
-A query may need any record of the source. Where some may have been removed, by compaction or by retention, it is not known what
-it would demand of all of them. Only a row that has a place of its own is taken to be demanded by that record alone.
+A query may need any record of the source. If compaction or retention may have removed some, its result for all of them is
+unknown. Only a row with a place of its own is taken to depend on that record alone.
 """
 
 from collections.abc import Mapping
@@ -37,13 +37,14 @@ _LANDED = "source"
 
 
 def model(query: str, identity: str, *, state: bool = False) -> Model:
-    """The query, from the option or from the file that it names as ``@file``; with what identifies rows beside their keys.
+    """Read the query from the option, or from the file that it names as ``@file``.
 
     Args:
-        state: whether of each key of the sink the last value counts.
+        identity: SQL that identifies rows beside their keys.
+        state: whether only the last value of each key of the sink counts.
 
     Raises:
-        AuditUsageError: there is no such file, or nothing in it.
+        AuditUsageError: the file does not exist, or is empty.
     """
     sql = query
     if query.startswith("@"):
@@ -53,16 +54,16 @@ def model(query: str, identity: str, *, state: bool = False) -> Model:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise AuditUsageError(f"--expected-sql {query}: cannot be read: {reason}") from None
     if not sql.strip():
-        raise AuditUsageError(f"--expected-sql {query}: there is no query")
+        raise AuditUsageError(f"--expected-sql {query}: the query is empty")
     told_by = "" if identity in (DENSE, KEY) else identity
     return Model(Query(sql), State() if state else Log(), identity=told_by, stated_in="options")
 
 
 def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) -> None:
-    """Raise AuditUsageError unless Spark can read the query and the identity.
+    """Raise AuditUsageError unless Spark can resolve the query and the identity.
 
     Args:
-        topics: of the source; empty where it was landed.
+        topics: the source's topics; empty if it was landed.
     """
     try:
         asked.require_known(spark, topics or (_LANDED,))
@@ -71,23 +72,23 @@ def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) ->
 
 
 def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
-    """What the rows that the query demands are asked.
+    """Prepare the comparison with the rows that the query demands.
 
     Raises:
-        InconclusiveError: it cannot be said what is demanded.
+        InconclusiveError: the demanded rows are unknown.
     """
     fixed = logs.fixed
     lines = row_ids.lines_of(fixed.source, fixed.sink)
     ends = {number: one.hw for number, one in fixed.source.items()}
     positions = ends if fixed.positions is None else fixed.positions
     if asked.form.last_values and fixed.grown:
-        why = "so a last value may have been removed before it was read, for a later one of its key"
+        why = "so compaction may have removed a last value before it was read"
         raise InconclusiveError(
             f"--as-state: the sink is compacted, and grew while it was read, {why}; audit again, or name --group"
         )
     holed = {side: why for side, why in fixed.compacted.items() if side == "source" or not asked.form.last_values}
     for side, why in holed.items():
-        raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: what the query needs may have been removed")
+        raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: records that the query needs may be gone")
     due, copied, compared = _due(logs, asked, positions, anywhere=anywhere)
     anywhere = anywhere or not due.placed
     if due.unordered:
@@ -136,9 +137,9 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
 def _due(
     logs: Logs, asked: Model, positions: Mapping[int, int], *, anywhere: bool
 ) -> tuple[Demanded, Copied | None, Compared | None]:
-    """The rows that the query demands; and how far the sink is a copy of them, where each has a place of its own.
+    """Return the demanded rows, how far the sink is a copy of them, and which rows of both are compared.
 
-    Last which of both are compared, where that was asked.
+    The second and the third are None unless each demanded row has a place of its own.
     """
     found: list[tuple[Copied | None, Compared | None]] = []
 
@@ -158,15 +159,15 @@ def _due(
 
 
 def _require_complete(fixed: Fixed, due: Demanded) -> None:
-    """Raise InconclusiveError where the source begins above 0: it is not said which record demands a row."""
+    """Raise InconclusiveError if the source begins above 0: the query does not say which record demands a row."""
     begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
     if begun is not None:
         place = f"the source begins at offset {begun[1]} of partition {begun[0]}"
-        raise InconclusiveError(f"--expected-sql: {place}, so what the query needs may have expired ({due.unordered})")
+        raise InconclusiveError(f"--expected-sql: {place}, so records that the query needs may have expired ({due.unordered})")
 
 
 def _compared(rows: DataFrame, logs: Logs, positions: Mapping[int, int], *, anywhere: bool) -> Compared | None:
-    """Which rows of both logs are compared; None where neither begins above 0. What a query makes of one record may be many."""
+    """Find which rows of both logs are compared; None if neither begins above 0. A record may demand several rows."""
     if not expired.begins(logs.fixed):
         return None
     wanted, sink = (row_ids.keyed(one) for one in (rows, logs.sink))
@@ -178,7 +179,7 @@ def _unordered(places: DataFrame, compared: Compared | None) -> DataFrame | None
 
 
 def _narrowed(logs: Logs, asked: Model, due: Demanded, copied: Copied | None, *, anywhere: bool) -> Narrowed:
-    """What has to be asked about, of both sides."""
+    """Leave only the rows of both sides that the verifiers have to judge."""
     if copied is not None:
         return sums.by_place(due, logs.sink, copied)
     if due.unordered and not due.left:
@@ -187,18 +188,18 @@ def _narrowed(logs: Logs, asked: Model, due: Demanded, copied: Copied | None, *,
 
 
 def _held(rows: DataFrame) -> DataFrame:
-    """Computed once. In columns, many rows take a fraction of the memory that a checkpoint of them does."""
+    """Compute the rows once, and cache them: the columns of a cache take a fraction of the memory of a checkpoint."""
     held = rows.persist()
     held.count()
     return held
 
 
 def _keys(due: DataFrame | None, identity: str, here: DataFrame, lines: int, ids: frozenset[int]) -> Mapping[int, str]:
-    """The keys of ids.
+    """Return the keys of ids.
 
     Args:
-        due: all rows that are demanded, where also those may be named that were not asked about.
-        here: the keys of the others.
+        due: all demanded rows, if reports may name rows outside the evidence; else None.
+        here: the keys of the evidence.
     """
     keys = row_ids.keys_of(here, ids)
     beyond = ids - keys.keys()
@@ -210,7 +211,7 @@ def _keys(due: DataFrame | None, identity: str, here: DataFrame, lines: int, ids
 
 
 def _views(logs: Logs) -> Mapping[str, DataFrame]:
-    """The source's topics, by their names."""
+    """Map the name of each source topic to its view."""
     timed = "timestamp_ms" if "timestamp_ms" in logs.source.columns else "CAST(NULL AS BIGINT) AS timestamp_ms"
     records = view(logs.source.selectExpr("partition", "offset", timed, "key", "value"))
     numbers = logs.fixed.numbers.get("source", {})

@@ -1,9 +1,9 @@
-"""Topics of few records are landed by this process, while Spark is being started.
+"""Land topics of few records in this process, while Spark starts.
 
-Spark takes 3.5 s to land two topics of 60,000 records, nearly all of it for what it loads and compiles on the way, and this
-process has nothing else to do while a JVM starts (docs/adr/0018). What is landed is the same: the committed records up to the
-fixed offsets (`tests/integration/test_audit.py`). Many records, keys that are SQL, and folders that are left for others are
-Spark's (`chaos.audit.logs.land`).
+Spark takes 3.5 s to land two topics of 60,000 records, nearly all of it to load and compile code, and this process is idle
+while a JVM starts (docs/adr/0018). Both land the same: the committed records up to the fixed offsets
+(`tests/integration/test_audit.py`). Spark lands many records, identities in SQL, and folders that are kept
+(`chaos.audit.logs.land`).
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _SCHEMA = landing.arrow_schema(evidence.OBSERVED)
 
 
 class SmallLogs:
-    """Writes ``source/`` and ``sink/`` into a folder of this machine meanwhile; whoever leaves the block early ends that."""
+    """Write ``source/`` and ``sink/`` into a local folder, in a thread; leaving the block stops it."""
 
     def __init__(self, topics: Topics, fixed: Fixed, folder: Path) -> None:
         self._topics, self._fixed, self._folder = topics, fixed, folder
@@ -48,7 +48,7 @@ class SmallLogs:
         self._thread.shutdown(wait=True)
 
     def landed(self) -> Fixed:
-        """As `chaos.audit.logs.land`, when all is written.
+        """Wait until both logs are written, and return what `chaos.audit.logs.land` returns.
 
         Raises:
             InconclusiveError: a partition cannot be read, records of it were removed meanwhile, or the files cannot be written.
@@ -82,7 +82,7 @@ class _UnreadableError(Exception):
 
 
 def _committed(consumer: Consumer, numbers: Numbers, ends: Ends, stop: Event) -> Iterator[tuple[int, Message]]:
-    """The committed records up to the ends, each with the number of its partition in the log."""
+    """Yield the committed records up to the ends, each with the number of its partition in the log."""
     left = {number for number, one in ends.items() if one.low < one.lso}
     heard_s = clock.monotonic_s()
     while left and not stop.is_set():
@@ -96,16 +96,16 @@ def _committed(consumer: Consumer, numbers: Numbers, ends: Ends, stop: Event) ->
             number, offset = numbers[message.topic()][message.partition()], message.offset()
             if error is None and offset < ends[number].lso:
                 yield number, message
-            if offset >= ends[number].lso - (error is None):  # a marker or an aborted record, which none sees, may be the last
+            if offset >= ends[number].lso - (error is None):  # the last one may be a marker or an aborted record
                 left.discard(number)
         now_s = clock.monotonic_s()
         heard_s = now_s if found else heard_s
         if now_s - heard_s > _SILENT_S:
-            raise _UnreadableError(f"nothing came for {_SILENT_S:g} s, and its end was not reached")
+            raise _UnreadableError(f"no record arrived for {_SILENT_S:g} s, and the end was not reached")
 
 
 class _File:
-    """The records of a partition, on their way into a file."""
+    """Write the records of a partition into a Parquet file."""
 
     def __init__(self, path: Path) -> None:
         self._file = parquet.ParquetWriter(path, _SCHEMA)
@@ -121,7 +121,7 @@ class _File:
 
     def _write(self) -> None:
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(_SCHEMA)
-        arrays = [  # texts are what the bytes are, UTF-8 or not, as in Spark's ``CAST(key AS STRING)``
+        arrays = [  # strings keep their bytes, UTF-8 or not, as Spark's ``CAST(key AS STRING)`` does
             pa.array(column, pa.binary()).view(of.type) if of.type == pa.string() else pa.array(column, of.type)
             for column, of in zip(columns, _SCHEMA, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""`chaos audit topics`: two topics, or two folders of Parquet, are compared by a model or by a query; by Spark."""
+"""`chaos audit topics`: compare two topics, or two folders of Parquet, by a model or a query, with Spark."""
 
 import socket
 import tempfile
@@ -34,11 +34,11 @@ class OfTopics:
 
     Attributes:
         model: as `audit_identity.model` reads it.
-        expected: a query that says what is right, or ``@`` and the file of it, in place of `model`.
-        state: whether of each key of the sink the last value counts, and not how it came to that.
+        expected: a query that gives the right rows, or ``@`` and its file, in place of `model`.
+        state: whether only the last value of each key of the sink counts.
         identity: dense-key, key, header:NAME, or SQL over key, value and headers.
-        routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
-        master: Spark's.
+        routing: ``same`` if a record must stay in its partition, ``any`` if the pipeline chooses one.
+        master: the URL of a Spark master.
     """
 
     where: Where
@@ -54,20 +54,20 @@ class OfTopics:
     name: str = "topics"
 
     def check(self) -> None:
-        """Raise AuditUsageError where too much or too little was given."""
+        """Raise AuditUsageError if options are missing or exclude each other."""
         require_identity(self.identity)
         if self.model and self.expected:
             raise AuditUsageError("--model and --expected-sql: both say what is right; leave one out")
         if not self.model and not self.expected:
             raise AuditUsageError(
-                "missing: --model, or --expected-sql: what is right; without a model: chaos audit transactions"
+                "missing: --model, or --expected-sql: one says what is right; without either, use chaos audit transactions"
             )
         if self.expected and self.identity.startswith("header:"):
             raise AuditUsageError(
                 "--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression"
             )
         if self.state and (not self.expected or self.identity not in (audit_identity.DENSE, audit_identity.KEY)):
-            raise AuditUsageError("--as-state needs --expected-sql, with one row for each key, and no --identity but the key")
+            raise AuditUsageError("--as-state needs --expected-sql with one row for each key, and no --identity but the key")
         check_routing(self.routing, self.source, self.sink)
         if self.where.landed and self.identity.startswith("header:"):
             raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
@@ -76,15 +76,15 @@ class OfTopics:
 
     @property
     def topics(self) -> Topics | None:
-        """Where the topics are; None where they were landed. Errors are those of `Where.connected`."""
+        """Topics and how to reach them; None if they were landed. Raises what `Where.connected` raises."""
         identity = "key" if self.expected else audit_identity.sql(self.identity)
         return self.where.connected(Topics("", self.source, self.sink, self.group, identity, exact=bool(self.expected)))
 
     def run(self, echo: Echo) -> Audit:
-        """Audit; what keeps it from a verdict is told in what it returns.
+        """Audit; `Audit.problem` says why there is no verdict.
 
         Raises:
-            AuditUsageError: the audit is not possible: Spark was not started, or something needed is not there.
+            AuditUsageError: the audit is not possible: Spark did not start, or something that it needs is missing.
         """
         question = self.question()
         landed, landing = self.where.landed, self.where.landing
@@ -115,7 +115,7 @@ class OfTopics:
             return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
 
     def question(self) -> "Question":
-        """What is asked of the logs. Dense keys are told by their partitions, so by any routing they are keys like others."""
+        """How the logs are compared. Dense keys depend on partitions, so with any routing they are keys like others."""
         anywhere = self.routing == "any"
         if self.expected:
             from chaos.audit import query  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
@@ -133,11 +133,11 @@ class OfTopics:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the logs.
+    """How the logs are compared.
 
     Attributes:
-        require_known: raises AuditUsageError where Spark cannot read it.
-        ask: makes of the logs what the verifiers are asked.
+        require_known: raises AuditUsageError if Spark cannot resolve model, query or identity.
+        ask: prepares the evidence for the verifiers from the logs.
     """
 
     require_known: Callable[[SparkSession], None]
@@ -145,7 +145,7 @@ class Question:
 
 
 def require_identity(identity: str) -> None:
-    """Raise AuditUsageError where it names nothing."""
+    """Raise AuditUsageError if the identity names nothing."""
     if not identity.strip() or not identity.removeprefix("header:").strip():
         raise AuditUsageError(f"--identity {identity!r}: names nothing; write dense-key, key, header:NAME or SQL")
 
@@ -154,7 +154,7 @@ def require_master(master: str) -> None:
     """Ask a standalone master for a connection: Spark itself would try for a minute and print three stack traces.
 
     Raises:
-        AuditUsageError: it is not the URL of a master, or that of a standalone one without a port.
+        AuditUsageError: it is not the URL of a master, or a standalone master's URL without a port.
         InconclusiveError: nothing answers at any of its addresses.
     """
     if not spark_session.is_master(master):
@@ -172,7 +172,7 @@ def require_master(master: str) -> None:
 
 @contextmanager
 def _landing(asked: OfTopics, topics: Topics | None, fixed: Fixed | None, folder: str) -> Iterator[_Land]:
-    """What lands the topics, which begins to do so before Spark is there if it can; of folders nothing has to be landed."""
+    """Yield the function that lands the topics; few records are landed while Spark starts, and folders need no landing."""
     if topics is None or fixed is None:
         yield lambda _spark: None
         return
@@ -185,7 +185,7 @@ def _landing(asked: OfTopics, topics: Topics | None, fixed: Fixed | None, folder
 
 
 def _parts(asked: OfTopics, records: int | None, echo: Echo) -> artifacts.Parts | None:
-    """Topics cannot be read without; small landed logs are read sooner with the class archive, if there is one already."""
+    """Return Spark's parts, which topics need; for small landed logs only what is there already, to start sooner."""
     if not asked.where.landed:
         return artifacts.ensure(echo)
     return artifacts.at_hand() if spark_session.is_small(records, asked.master) else None
@@ -193,7 +193,7 @@ def _parts(asked: OfTopics, records: int | None, echo: Echo) -> artifacts.Parts 
 
 @contextmanager
 def _folder(where: Where) -> Iterator[str]:
-    """Where the logs are, or will be landed."""
+    """Yield the folder where the logs are, or will be landed."""
     if given := where.landed or where.landing:
         yield given
         return

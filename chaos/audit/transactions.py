@@ -1,6 +1,6 @@
-"""`chaos audit transactions`: are positions and rows of a group's transactions one, on any cluster, and without a model?
+"""`chaos audit transactions`: check that a group commits rows and positions atomically, on any cluster and without a model.
 
-What is read and how it is judged: `chaos.judging.transaction_logs` and `verifiers.transactions`.
+`chaos.judging.transaction_logs` reads the logs, and `verifiers.transactions` judges them.
 """
 
 import re
@@ -29,8 +29,8 @@ class OfTransactions:
     """The options of the command; an empty text for one that was not given.
 
     Attributes:
-        sink: the topics to which the application writes alone.
-        shared: those to which others write as well.
+        sink: the topics to which only the application writes.
+        shared: the topics to which others write as well.
         rows_per_record: ``1`` or ``0..1``.
         timers: whether the application writes rows that no record caused.
     """
@@ -44,13 +44,13 @@ class OfTransactions:
     name: str = "transactions"
 
     def check(self) -> None:
-        """Raise AuditUsageError where too much or too little was given."""
+        """Raise AuditUsageError if options are missing or exclude each other."""
         rows_per_record(self.rows_per_record)
         require_apart(self.sink, self.shared)
         self.where.check({"--group": self.group}, {}, "a folder", "a cluster")
 
     def run(self, _echo: Echo) -> Audit:
-        """Without Spark: the headers of batches, which is all that is read, are few."""
+        """Audit without Spark: only the headers of batches are read, and they are few."""
         rows, sinks = rows_per_record(self.rows_per_record), frozenset(self.sink)
         verifier = Transactions(rows, sinks, frozenset(self.shared), timers=self.timers)
         began_s = clock.monotonic_s()
@@ -63,7 +63,7 @@ class OfTransactions:
 
 
 def rows_per_record(text: str) -> RowsPerRecord | None:
-    """``1``, or ``0..1``; None for an empty text.
+    """Parse ``1``, or ``0..1``; None for an empty text.
 
     Raises:
         AuditUsageError: it is neither.
@@ -72,27 +72,27 @@ def rows_per_record(text: str) -> RowsPerRecord | None:
         return None
     found = _ROWS.fullmatch(text)
     if found is None or float(found[2] or found[1]) < float(found[1]):
-        raise AuditUsageError(f"--rows-per-record {text}: write how many rows one record makes, 1, or at least and most, 0..1")
+        raise AuditUsageError(f"--rows-per-record {text}: write the number of rows per record, 1, or the least and most, 0..1")
     return RowsPerRecord(float(found[1]), float(found[2] or found[1]))
 
 
 def require_apart(alone: Collection[str], shared: Collection[str]) -> None:
-    """Raise AuditUsageError where a topic is both the application's alone and shared with others."""
+    """Raise AuditUsageError if a topic is both the application's alone and shared with others."""
     both = sorted(set(alone) & set(shared))
     if both:
-        raise AuditUsageError(f"--sink and --shared-sink {both[0]}: either it alone writes there, or others do, too")
+        raise AuditUsageError(f"--sink and --shared-sink {both[0]}: a topic cannot be both the application's alone and shared")
 
 
 def audit(topics: Topics | None, verifier: Transactions, landed: str, landing: str) -> tuple[Finding, int]:
-    """The finding, and how many records the batches that were read have.
+    """Audit the transactions; return the finding, and the number of records in the batches that were read.
 
     Args:
         topics: the cluster, the group, and the sinks that are its application's alone; None for logs that were landed.
-        landed: the folder where they were.
-        landing: a folder where they are landed and left, or an empty text.
+        landed: the folder of the landed logs.
+        landing: the folder where logs are landed and kept, or an empty text.
 
     Raises:
-        AuditUsageError: it cannot be asked: no such group or topic, a group without transactions, a folder that is not right.
+        AuditUsageError: no such group or topic, a group without transactions, or a folder that cannot be used.
         InconclusiveError: a broker does not answer, or what it answers cannot be read.
     """
     try:

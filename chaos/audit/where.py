@@ -12,12 +12,12 @@ _ROUTINGS = ("same", "any")
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The options that say it; an empty text for one that was not given.
+    """Options that say where the logs are; an empty text for one that was not given.
 
     Attributes:
         external: the file that declares the cluster (docs/external.md), in place of `bootstrap`.
-        landed: folder or URL of the logs; else they are in a cluster.
-        landing: folder or URL where they are landed and left; else that is a temporary one.
+        landed: folder or URL of the logs; empty if they are in a cluster.
+        landing: folder or URL where the logs are landed and kept; empty for a temporary folder.
     """
 
     bootstrap: str = ""
@@ -29,27 +29,27 @@ class Where:
         """Raise AuditUsageError unless the logs are in one place.
 
         Args:
-            needed: options without which a cluster is not enough, with their values.
-            beside: options that make no sense of folders.
-            folders, topics: what both are called in a message.
+            needed: options that a cluster needs, with their values.
+            beside: options that make no sense with folders.
+            folders, topics: names of both for messages.
         """
         if self.external and self.bootstrap:
-            raise AuditUsageError(f"--external and --bootstrap: the addresses are in {self.external}")
+            raise AuditUsageError(f"--external and --bootstrap: {self.external} has the addresses; leave out --bootstrap")
         cluster = {"--external": self.external} if self.external else {"--bootstrap": self.bootstrap}
         all_needed = {**cluster, **needed}
         given = [name for name, value in {**all_needed, **beside, "--landing": self.landing}.items() if value]
         missing = [name for name, value in all_needed.items() if not value]
         if self.landed and given:
-            raise AuditUsageError(f"--landed and {', '.join(given)}: either {folders} or {topics}")
+            raise AuditUsageError(f"--landed and {', '.join(given)}: name either {folders} or {topics}")
         if not self.landed and missing:
             raise AuditUsageError(f"missing: {', '.join(missing)}{f'; or --landed for {folders}' if folders else ''}")
 
     def connected(self, topics: Topics) -> Topics | None:
-        """The topics, with how to reach them; None where they were landed. A declared cluster is asked for its brokers.
+        """Add to the topics how to reach them, from the brokers of a declared cluster; None if they were landed.
 
         Raises:
             ScenarioError: the file of the cluster is wrong.
-            InconclusiveError: no broker of that cluster answers, or none lets us in.
+            InconclusiveError: no broker of that cluster answers, or none accepts the login.
         """
         if self.landed:
             return None
@@ -82,4 +82,6 @@ def check_routing(routing: str, source: Sequence[str], sink: Sequence[str]) -> N
     sources, sinks = len(source), len(sink)
     if routing == "same" and sources != sinks and 0 not in {sources, sinks}:
         given = f"{sources} of --source and {sinks} of --sink"
-        raise AuditUsageError(f"{given}: what is in the n-th source must be in the n-th sink, unless with --routing any")
+        raise AuditUsageError(
+            f"{given}: name as many of both, because the n-th sink answers the n-th source, or add --routing any"
+        )

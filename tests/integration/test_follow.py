@@ -210,8 +210,8 @@ def test_records_that_are_removed_before_they_are_read(system, topics, tmp_path)
         assert follower.end() == 3
         said = follower.said()
 
-    assert re.search(r"UNKNOWN from here on: 30 offsets of partition 0 of follow-source .* 30\b", said)
-    assert re.search(r"UNKNOWN from here on: \d+ offsets of partition 1 of follow-sink ", said)
+    assert re.search(r"UNKNOWN from now on: 30 offsets of partition 0 of follow-source .* 30\b", said)
+    assert re.search(r"UNKNOWN from now on: \d+ offsets of partition 1 of follow-sink ", said)
 
 
 @contextmanager
@@ -323,7 +323,7 @@ def test_a_live_pipeline_that_is_a_little_behind(system, topics, tmp_path):
         follower.until(answered_total=200, outstanding=100)
         follower.process.send_signal(signal.SIGTERM)
         clock.wait_until(
-            lambda: "ending: waits up to 120s" in follower.said(), within_s=300, reason="its end", seen=follower.said
+            lambda: "ending: waiting up to 120s" in follower.said(), within_s=300, reason="its end", seen=follower.said
         )
         source(range(300, 330))  # after the end
         sink(range(200, 310))
@@ -333,7 +333,7 @@ def test_a_live_pipeline_that_is_a_little_behind(system, topics, tmp_path):
         follower.until(answered_total=310, outstanding=20)
         follower.process.send_signal(signal.SIGTERM)
         clock.wait_until(
-            lambda: "ending: waits up to 120s" in follower.said(), within_s=300, reason="its end", seen=follower.said
+            lambda: "ending: waiting up to 120s" in follower.said(), within_s=300, reason="its end", seen=follower.said
         )
         assert follower.end() == 3, follower.said()
 
@@ -361,7 +361,7 @@ def test_topics_that_are_created_anew(system, topics, tmp_path):
         anew(SINK)
         sink(range(200, 300))
         assert follower.process.wait(300) == 3, follower.said()
-        assert f"UNKNOWN, and the end: {SINK} was deleted and created anew" in follower.said()
+        assert f"UNKNOWN, following ends: {SINK} was deleted and created again" in follower.said()
     (tmp_path / "state").write_bytes(state)
     again = subprocess.run(follow_words(system, tmp_path, *words), capture_output=True, text=True, timeout=300, check=False)
-    assert (again.returncode, f"{SINK} was deleted and created anew since this was kept" in again.stdout) == (3, True), again
+    assert (again.returncode, f"{SINK} was deleted and created again" in again.stdout) == (3, True), again

@@ -414,8 +414,8 @@ def test_a_model_of_ones_own(audited, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("partition int, offset long, key string, worth string", "needed are value string (found: none)"),
-        ("partition int, offset int, key string, value string", "needed are offset bigint (found: int)"),
+        ("partition int, offset long, key string, worth string", "needs the columns value string (found: none)"),
+        ("partition int, offset int, key string, value string", "needs the columns offset bigint (found: int)"),
     ],
 )
 def test_other_columns(audited, columns, message):

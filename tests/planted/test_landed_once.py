@@ -78,11 +78,11 @@ def _without_times(rows):
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        ((-1, 0, "d", "4"), "partition -1, and no topic of Kafka's has it"),
-        ((2**31 - 1, 0, "d", "4"), "partition 2147483647, and no topic of Kafka's has it"),
-        ((0, -7, "d", "4"), "offset -7, and no log of Kafka's has it"),
-        ((1, 2**63 - 1, "d", "4"), "offset 9223372036854775807, and no log of Kafka's has it"),
-        ((1, -(2**63), "d", "4"), "offset -9223372036854775808, and no log of Kafka's has it"),
+        ((-1, 0, "d", "4"), "partition -1, which no Kafka topic can have"),
+        ((2**31 - 1, 0, "d", "4"), "partition 2147483647, which no Kafka topic can have"),
+        ((0, -7, "d", "4"), "offset -7, which no Kafka log can have"),
+        ((1, 2**63 - 1, "d", "4"), "offset 9223372036854775807, which no Kafka log can have"),
+        ((1, -(2**63), "d", "4"), "offset -9223372036854775808, which no Kafka log can have"),
     ],
 )
 def test_places_that_no_topic_has(landed, side, row, what):

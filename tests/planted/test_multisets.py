@@ -402,7 +402,7 @@ def test_a_wrong_value_of_a_compacted_source(audited):
 
     assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1), "duplicates": (Verdict.UNKNOWN, 0)}
     assert found["values"].examples[0].words == "value x, expected 3"
-    assert "4 rows of the sink answer nothing" in found["values"].note
+    assert "4 rows of the sink answer no remaining record" in found["values"].note
 
 
 @pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])

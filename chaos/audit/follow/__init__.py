@@ -1,1 +1,1 @@
-"""`chaos audit follow`: a live pipeline is audited as it grows."""
+"""`chaos audit follow`: audit a live pipeline as it grows."""

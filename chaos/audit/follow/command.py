@@ -1,4 +1,4 @@
-"""`chaos audit follow`: two topics of a pipeline that goes on are judged as they grow; without Spark."""
+"""`chaos audit follow`: judge the topics of a live pipeline as they grow, without Spark."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ class OfFollowing:
     """The options of the command; an empty text for one that was not given.
 
     Attributes:
-        model: identity: values are compared, too; without it, identities alone.
-        identity: key, row, header:NAME, or dense-key, which is key here.
-        routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
-        options: how they are followed.
+        model: ``identity`` to compare values too; empty to compare identities alone.
+        identity: key, row, header:NAME, or dense-key, which means key here.
+        routing: ``same`` if a record must stay in its partition, ``any`` if the pipeline chooses one.
+        options: how the topics are followed.
     """
 
     where: Where
@@ -33,7 +33,7 @@ class OfFollowing:
     name: str = "follow"
 
     def check(self) -> None:
-        """Raise AuditUsageError where too much or too little was given."""
+        """Raise AuditUsageError if options are missing or exclude each other."""
         if not self.identity.strip():
             raise AuditUsageError(f"--identity {self.identity!r}: names nothing; write key, row or header:NAME")
         check_routing(self.routing, self.source, self.sink)
@@ -41,7 +41,7 @@ class OfFollowing:
         options.check(self._plan(self._topics))
 
     def run(self, echo: Echo) -> Audit:
-        """Without Spark, until the time is over or a signal comes."""
+        """Follow until the time is over or a signal arrives, without Spark."""
         began_s = clock.monotonic_s()
         try:
             topics = self.where.connected(self._topics)

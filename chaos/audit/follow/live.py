@@ -1,22 +1,22 @@
-"""`chaos audit follow`: a live pipeline, audited as it grows (`chaos.audit.follow` says how it is judged).
+"""`chaos audit follow`: audit a live pipeline as it grows (`chaos.audit.follow.matching` says how rows are judged).
 
-Two consumers read source and sink, read_committed, with partitions that are assigned to them: they join no group, and commit
-nothing. A thread asks the brokers how far the logs are, again and again::
+Two consumers read source and sink, read_committed, from assigned partitions: they join no group, and commit nothing. A thread
+asks the brokers for the ends of the logs, again and again::
 
-    asked      rows read so far are marked, and then the ends are asked for: first the sink's, then the source's
-    settled    once the source is read to the end of its answer, for what the marked rows were made of was there before that
-    seen       once the sink is read to the end of its answer: what is missing then was missing when it was asked
+    asked      the follower marks the rows read so far; then the thread reads the ends, first the sink's, then the source's
+    settled    the source is read to its end: the records of all marked rows were there before that
+    seen       the sink is read to its end: a row that is missing now was missing when the ends were read
 
-Nothing is judged by an end that was not reached, so brokers that do not answer, or a follower that is behind, delay what is
-said, and falsify nothing. What is read goes on from where it stopped: librdkafka connects again by itself, and what was kept in
-a file (``--state``) has positions and all that is outstanding at the same moment.
+The follower judges only by ends that it has reached, so brokers that do not answer, or a follower that is behind, delay
+findings, and falsify none. Reading goes on where it stopped: librdkafka reconnects by itself, and the state file (``--state``)
+holds positions and outstanding records of one moment.
 
-When it is to end, the ends are asked for once more, and are fixed: what was there before must be read, judged and answered.
-Reading goes on for a while (``--settle``) until it is, because the pipeline is always a little behind, and the rows that it
-writes meanwhile may answer records from after the ends. What is not answered by then is pending, and so UNKNOWN.
+To end, the follower reads the ends once more, and fixes them: all before them must be read, judged and answered. It reads on
+for a while (``--settle``), because the pipeline is always a little behind; rows written meanwhile may answer records from after
+the ends. Records without an answer by then are pending, and so UNKNOWN.
 
-A topic that is deleted and created anew has another id. Its offsets mean other records, so following ends there, and what was
-read since the brokers last answered is judged no more.
+A topic that is deleted and created again has another id. Its offsets mean other records, so following ends there, and rows
+that were read since the last answer of the brokers are not judged.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,23 +45,23 @@ from verifiers.base import Bounds, Finding
 
 _AT_ONCE = 5000
 _POLL_S = 0.1
-_AHEAD = 200_000  # of one side while the other one is being read: so much of a long history is held
+_AHEAD = 200_000  # rows of one side that are held while the other side is read: limits the memory for a long history
 _ASK_EVERY_S = 1.0
 _SAVE_EVERY_S = 10.0
-_SHARE = 10  # no more than this part of the time is spent on saving
+_SHARE = 10  # saving takes at most a tenth of the time
 _COUNT_EVERY_MS = 500
-_END_WITHIN_S = 15.0  # for the ends of the logs to be had, at least
+_END_WITHIN_S = 15.0  # least time for the brokers to give the ends of the logs
 _PLACES_SHOWN = 4
 _GONE = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}  # noqa: SLF001 - no other names
 )
-_HOPELESS = frozenset(  # we may not read, or cannot: records would be missing from what is compared
+_HOPELESS = frozenset(  # reading is not authorized, or not possible: records would be missing from the comparison
     {
         *(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION),  # noqa: SLF001
         *(KafkaError.INVALID_MSG, KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED),  # noqa: SLF001
     }
 )
-_FRUGAL = {  # what librdkafka reads ahead: 64 MB for each consumer else
+_FRUGAL = {  # limits what librdkafka reads ahead, by default 64 MB for each consumer
     "queued.max.messages.kbytes": 16_384,
     "fetch.max.bytes": 16_777_216,
     "reconnect.backoff.max.ms": 1000,
@@ -75,7 +75,7 @@ Echo = Callable[[str], None]
 
 
 class _Reader:
-    """Reads the topics of one side."""
+    """Read the topics of one side."""
 
     def __init__(self, side: Side, settings: Mapping[str, Any], plan: Plan) -> None:
         own = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
@@ -86,21 +86,21 @@ class _Reader:
         self._side: Side = side
         self._numbers: Numbers = {}
         self._identify = identify(plan.identity)
-        self.lost = set[int]()  # partitions of which the place to go on is not there any more
-        self.rewritten = set[int]()  # of these, where the log was cut off before that place, and has grown beyond it again
+        self.lost = set[int]()  # partitions whose next offset does not exist any more
+        self.rewritten = set[int]()  # the lost ones whose log was truncated before that offset, and has grown beyond it again
 
     def assign(self, numbers: Numbers, at: Mapping[int, int]) -> None:
-        """Go on here, and forget what was read ahead."""
+        """Continue at these offsets, and drop what was read ahead."""
         self._numbers = numbers
         self.lost, self.rewritten = set(), set()
         places = [TopicPartition(topic, one, at[own[one]]) for topic, own in numbers.items() for one in own]
         self._consumer.assign(places)
 
     def read(self, follow: Follow) -> int:
-        """Take what is there; how many records.
+        """Take the available records; return how many.
 
         Raises:
-            InconclusiveError: we may not read, or what is there cannot be read.
+            InconclusiveError: reading is not authorized, or the records cannot be read.
         """
         found: list[Any] = self._consumer.consume(_AT_ONCE, _POLL_S)
         ends, rows = list[tuple[int, int]](), list[Row]()
@@ -131,14 +131,14 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the brokers answered.
+    """Ends of the logs, as the brokers gave them.
 
     Attributes:
         asked_ms: the time before they were asked.
         mark: how far the sink was read by then.
-        ends: of either side, the bounds of each partition.
-        positions: of the group; None without one.
-        ids: of the topics, asked for after their ends: where they are what they were, so are the logs of these ends.
+        ends: bounds of each partition of each side.
+        positions: positions of the group; None without one.
+        ids: ids of the topics, read after the ends: if they have not changed, the ends belong to the same logs as before.
     """
 
     asked_ms: int
@@ -150,7 +150,7 @@ class Ends:
 
 
 class _Brokers:
-    """Asked in a thread of its own, for a leader that is gone answers late; one question at a time."""
+    """Ask the brokers in a thread, because a leader that is gone answers late; one question at a time."""
 
     def __init__(self, topics: Topics, settings: Mapping[str, Any]) -> None:
         self._topics = topics
@@ -163,10 +163,10 @@ class _Brokers:
         return self._thread.submit(self.ends, mark)
 
     def ends(self, mark: Mark) -> Ends:
-        """Of the sink first: what is in it was demanded before the source's ends are asked for.
+        """Read the ends, the sink's first: the records of its rows are in the source before the source's ends are read.
 
         Raises:
-            AuditUsageError: a topic is not there, or the group never committed.
+            AuditUsageError: a topic does not exist, or the group never committed.
             KafkaException: a leader does not answer now.
         """
         asked_ms = clock.now_ms()
@@ -174,7 +174,7 @@ class _Brokers:
         step = max(len(topics.sources), len(topics.sinks))
 
         def numbered(those: tuple[str, ...]) -> Numbers:
-            """The n-th topics of both sides have the same numbers, which stay what they are when partitions are added."""
+            """Give the n-th topics of both sides the same numbers, which do not change when partitions are added."""
             asked = enumerate(those)
             return {topic: {one: one * step + place for one in sorted(metadata[topic].partitions)} for place, topic in asked}
 
@@ -214,11 +214,11 @@ class _Brokers:
 
 
 def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
-    """Follow until the time is over or a signal comes; the findings, and how many records were read.
+    """Follow until the time is over or a signal arrives; return the findings, and the number of records read.
 
     Raises:
-        AuditUsageError: it is not possible: no such topic, a state of another pipeline, an address that is taken.
-        InconclusiveError: no broker answers at the begin, or we may not read.
+        AuditUsageError: it is not possible: no such topic, the state of another pipeline, an address in use.
+        InconclusiveError: no broker answers at the begin, or reading is not authorized.
     """
     settings = {**plan.topics.librdkafka, "bootstrap.servers": plan.topics.bootstrap}
     with ExitStack() as stack:
@@ -259,9 +259,9 @@ def _answering(bootstrap: str) -> Iterator[None]:
 
 
 def _begin(follow: Follow, first: Ends, plan: Plan) -> None:
-    """At the begin of both logs, or at their ends; what is gone from them by then is in doubt.
+    """Begin at the begin of both logs, or at their ends, and note as doubts the records that are gone by then.
 
-    Records of open transactions are from before the begin: a pipeline that reads uncommitted may have written their rows.
+    Records of open transactions count as before the begin: a pipeline that reads uncommitted may have written their rows.
     """
     now = plan.options.begin == "now"
     for side in SIDES:
@@ -272,11 +272,11 @@ def _begin(follow: Follow, first: Ends, plan: Plan) -> None:
             if ends.low and not now:
                 follow.doubt(side, str(partition), f"partition {own} of {topic} begins at offset {ends.low}")
             elif end and now and side == "source":
-                follow.doubt(side, str(partition), f"partition {own} of {topic} is followed from offset {end} on")
+                follow.doubt(side, str(partition), f"partition {own} of {topic} is followed from offset {end}")
 
 
 def _doubt_compacted(follow: Follow, first: Ends, brokers: _Brokers) -> None:
-    """Also when it goes on: the topic may be compacted since."""
+    """Note compaction as a doubt, also when a saved state goes on: it may have been switched on since."""
     for side in SIDES:
         why = brokers.compacted(first.numbers[side])
         if why:
@@ -288,7 +288,7 @@ def _place(numbers: Numbers, partition: int) -> tuple[str, int]:
 
 
 class _Live:
-    """One thread reads, judges and tells."""
+    """Read, judge and report, in one thread."""
 
     def __init__(
         self,
@@ -320,10 +320,10 @@ class _Live:
         self._longest_stall_s, self._unreached, self._broken_off, self._silent_why = 0.0, "", "", ""
 
     def go_on(self, *, begun: bool) -> None:
-        """Say what is followed, and read from where it is.
+        """Print what is followed, and begin to read at the current positions.
 
         Raises:
-            AuditUsageError: what is kept cannot be written.
+            AuditUsageError: the state file cannot be written.
         """
         asked, at = self._follow.asked, self._follow.at
         for side, reader in self._readers.items():
@@ -340,7 +340,7 @@ class _Live:
         self._say(f"following {names} {where}, by {asked.compared}; overdue after {asked.overdue_ms / 1000:g} s; {window}")
 
     def until(self, stop: Event) -> None:
-        """Follow."""
+        """Follow until the event is set, the time is over, or following breaks off."""
         while not (stop.is_set() or self._broken_off) and (self._ends_ms is None or clock.now_ms() < self._ends_ms):
             self._read()
             self._ask()
@@ -351,12 +351,12 @@ class _Live:
             if now_ms >= self._save_ms:
                 self._keep()
                 took_ms = clock.now_ms() - now_ms
-                self._save_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes its time
+                self._save_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes long to save
 
     def end(self, at_once: Event) -> None:
-        """Fix the ends of both logs, wait until all before them is judged and answered, and tell once more.
+        """Fix the ends of both logs, wait until all before them is judged and answered, and report once more.
 
-        The wait is over after ``--settle``, or when a signal comes: what is open then is UNKNOWN.
+        The wait ends after ``--settle``, or at a signal; records without an answer are UNKNOWN then.
         """
         began_ms, settle = clock.now_ms(), self._plan.options.settle
         settle_ms, fixed = round(1000 * seconds("--settle", settle)), None
@@ -369,7 +369,7 @@ class _Live:
                 fixed, until_ms = self._last, clock.now_ms() + settle_ms
                 self._follow.end = End({number: one.hw for number, one in fixed.ends["source"].items()})
                 if self._follow.outstanding:
-                    self._say(f"ending: waits up to {settle} for the rows of what was read; another signal ends at once")
+                    self._say(f"ending: waiting up to {settle} for rows of records that were read; another signal ends at once")
             if fixed is not None and self._is_over(fixed):
                 break
         self._close(fixed, waited=clock.now_ms() >= until_ms)
@@ -382,23 +382,23 @@ class _Live:
             return False
         now_ms = clock.now_ms()
         if self._follow.outstanding and now_ms < self._counted_ms + _COUNT_EVERY_MS:
-            return False  # what is outstanding takes time to count
+            return False  # counting outstanding records takes time
         self._counted_ms = now_ms
         return not self._follow.standing().pending
 
     def _unread(self, fixed: Ends) -> Iterator[tuple[Side, int]]:
-        """Sides and partitions that are not read, or not judged, to the fixed ends."""
+        """Yield the sides and partitions that are not read, or not judged, to the fixed ends."""
         to: dict[Side, Mapping[int, int]] = {"source": self._follow.at["source"], "sink": self._follow.judged}
         for side in SIDES:
             yield from ((side, one) for one, ends in fixed.ends[side].items() if to[side].get(one, 0) < ends.hw)
 
     def _close(self, fixed: Ends | None, *, waited: bool) -> None:
-        """Decide what of the logs was not judged, and which records are certainly missing though they are not overdue."""
+        """Decide which parts of the logs were not judged, and which records are certainly lost although not overdue."""
         if self._broken_off:
             return
         if fixed is None:
             why = f" ({self._silent_why})" if self._silent_ms else ""
-            self._unreached = f"the ends of the logs were not reached: the brokers did not say in time where they are{why}"
+            self._unreached = f"the logs were not read to their ends: the brokers did not give the ends in time{why}"
         else:
             unread = list(self._unread(fixed))
             held = [(side, one) for side, one in unread if self._is_held(side, one, fixed)]
@@ -411,7 +411,7 @@ class _Live:
             self._say(f"UNKNOWN: {self._unreached}")
 
     def _is_held(self, side: Side, partition: int, fixed: Ends) -> bool:
-        """Whether a transaction that was open when the ends were fixed is still open, so that nobody reads what is after it."""
+        """Whether a transaction that was open when the ends were fixed is still open, so that nobody reads beyond it."""
         last = self._last.ends[side].get(partition)
         return last is not None and last.lso <= self._follow.at[side].get(partition, 0) < fixed.ends[side][partition].hw
 
@@ -423,8 +423,8 @@ class _Live:
 
         others = [one for one in unread if one not in held]
         reasons = (
-            f"a transaction is open in {named(held)}: what it holds, and what is after it, was not read" if held else "",
-            f"the ends of the logs were not reached in {named(others)}" if others else "",
+            f"a transaction is open in {named(held)}: its records, and those after it, were not read" if held else "",
+            f"the logs were not read to their ends in {named(others)}" if others else "",
         )
         return "; ".join(filter(None, reasons))
 
@@ -438,7 +438,7 @@ class _Live:
     # reading -----------------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Take from both sides; a side that is far ahead waits while the other one gives anything."""
+        """Read both sides; a side that is far ahead waits while the other one has records."""
         ahead: dict[Side, int] = {"source": self._follow.outstanding, "sink": self._follow.undecided}
         for side in SIDES:
             waits = ahead[side] >= _AHEAD and self._gave[_OTHER[side]]
@@ -447,11 +447,11 @@ class _Live:
             except InconclusiveError as error:
                 if not self._follow.counts.source + self._follow.counts.sink:
                     raise
-                self._break_off(str(error))  # what was found before stays
+                self._break_off(str(error))  # earlier findings stay
 
     def _break_off(self, why: str) -> None:
         self._broken_off = why
-        self._say(f"UNKNOWN, and the end: {why}")
+        self._say(f"UNKNOWN, following ends: {why}")
 
     def _ask(self) -> None:
         if self._asking is not None and self._asking.done():
@@ -471,16 +471,14 @@ class _Live:
             if not self._silent_ms:
                 self._silent_ms = self._asked_ms
                 self._silent_why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-                self._say(
-                    f"the ends of the logs cannot be had ({self._silent_why}): nothing more is judged until the brokers answer"
-                )
+                self._say(f"the brokers do not give the ends of the logs ({self._silent_why}): judging waits until they answer")
             return
         if self._silent_ms:
             self._say(f"the brokers answer again after {(now_ms - self._silent_ms) / 1000:.0f} s")
             self._silent_ms = 0
         anew = [topic for topic, id_ in found.ids.items() if self._last.ids.get(topic) != id_]
         if anew:
-            self._break_off(f"{', '.join(anew)} was deleted and created anew: what was not read before that was not compared")
+            self._break_off(f"{', '.join(anew)} was deleted and created again: records not read before that were not compared")
             return
         self._judge(found.mark)
         before, self._last = self._last, found
@@ -490,7 +488,7 @@ class _Live:
             self._doubt_cut(side, before, found)
 
     def _judge(self, mark: Mark) -> None:
-        """By what was read before the brokers were asked again, and said that the topics are still the same."""
+        """Judge by what was read before the last question, whose answer showed that the topics are still the same."""
         to = self._read_to
         if self._settles and all(to.get(one, 0) >= ends.hw for one, ends in self._settles.ends["source"].items()):
             self._follow.settle(self._settles.mark, clock.now_ms())
@@ -500,40 +498,38 @@ class _Live:
             self._sees = None
 
     def _put_back(self, side: Side, reader: _Reader, found: Ends) -> None:
-        """Go on where records are, in partitions that were cut off at either end; and read new partitions from their begin."""
+        """Move the offset in partitions that lost it at either end, and read new partitions from their begin."""
         lost, is_new = set(reader.lost), self._follow_new_partitions(side, found)
         for partition in lost:
             at, ends = self._follow.at[side][partition], found.ends[side][partition]
             topic, own = _place(found.numbers[side], partition)
             if at < ends.low:
                 gone = f"{number(ends.low - at)} offsets of partition {own} of {topic}"
-                why = f"{gone} were removed before they were read, from {at} on"
+                why = f"{gone} were removed before they were read, from offset {at} on"
                 self._reset(side, partition, ends.low, why)
             elif partition in reader.rewritten and at <= ends.hw:
-                why = f"partition {own} of {topic} was cut off before {at}, and was written again"
+                why = f"partition {own} of {topic} was truncated before offset {at}, and written again"
                 self._reset(side, partition, at, why, cut=0)
             elif at > ends.hw:
-                why = f"partition {own} of {topic} was cut off at {ends.hw}, and was read to {at}"
+                why = f"partition {own} of {topic} was truncated to offset {ends.hw}, after it was read to {at}"
                 self._reset(side, partition, ends.hw, why, cut=0 if partition in reader.rewritten else None)
         if lost or is_new:
             reader.assign(found.numbers[side], self._follow.at[side])
 
     def _doubt_cut(self, side: Side, before: Ends, found: Ends) -> None:
-        """Where a log ends before it did, records are gone that the pipeline may have read, and that were not read here."""
+        """Note a truncated log: the pipeline may have read records of it that were not read here."""
         for partition, ends in found.ends[side].items():
             ended, at = before.ends[side].get(partition, ends).hw, self._follow.at[side][partition]
             if at <= ends.hw < ended:
                 topic, own = _place(found.numbers[side], partition)
-                self._reset(
-                    side, partition, at, f"partition {own} of {topic} was cut off at {ends.hw}, and had ended at {ended}"
-                )
+                self._reset(side, partition, at, f"partition {own} of {topic} was truncated to offset {ends.hw}, from {ended}")
                 if side == "source":
                     self._follow.unread[partition] += ended - ends.hw
 
     def _reset(self, side: Side, partition: int, offset: int, why: str, cut: int | None = None) -> None:
         self._follow.reset(side, partition, offset, why, cut=cut)
         self._settles = self._sees = None  # their ends may never be reached
-        self._say(f"UNKNOWN from here on: {why}")
+        self._say(f"UNKNOWN from now on: {why}")
 
     def _follow_new_partitions(self, side: Side, found: Ends) -> bool:
         new = found.ends[side].keys() - self._follow.at[side].keys()
@@ -542,12 +538,12 @@ class _Live:
             self._follow.begin(side, partition, low)
             if low:
                 topic, own = _place(found.numbers[side], partition)
-                why = f"partition {own} of {topic}, which is new, begins at offset {low}"
+                why = f"the new partition {own} of {topic} begins at offset {low}"
                 self._follow.doubt(side, str(partition), why)
-                self._say(f"UNKNOWN from here on: {why}")
+                self._say(f"UNKNOWN from now on: {why}")
         return bool(new)
 
-    # telling -----------------------------------------------------------------------------------------------------------
+    # reporting ---------------------------------------------------------------------------------------------------------
 
     def _moment(self) -> Moment:
         at, ends = self._follow.at, self._last.ends
@@ -592,7 +588,7 @@ class _Live:
             self._stalled_ms = 0
 
     def _keep(self) -> None:
-        """What cannot be written now may be written later: only the first time, before anything was found, it is an error."""
+        """Save the state; a failure is printed only, because a later attempt may succeed (the first, at the start, raises)."""
         try:
             self._kept.save(self._follow)
         except AuditUsageError as error:

@@ -1,26 +1,26 @@
 """Following a pipeline: which row of the sink answers which record of the source, while both logs grow.
 
-Nothing here reads, waits, or knows what time it is: a `Follow` is given what was read, in the order of each partition, and says
-what it makes of it. Both logs are multisets. A record of the source *demands* a row; a row that is like one demanded answers
-the oldest of these. What is left is judged when nothing can change it any more::
+This module is pure: it does not read, wait, or ask for the time. A `Follow` takes rows in the order of each partition. Both
+logs are multisets. A record of the source *demands* a row; an equal row answers the oldest such record. The other rows and
+records are judged once nothing can change them any more::
 
     source    a b c d e f g            outstanding  c: demanded, and not there yet
     sink      a b d e f g b X          odd          b and X: no record that was read demands them (any more)
 
-    odd           a row may be read before its record is. It is judged when all of the source was read that there was after the
-                  row was read (`settle`): misrouted, if a record demands it in another partition; duplicate, if one like it was
-                  answered before; wrong value, if its identity is outstanding; else unexpected
-    outstanding   is a gap once it was demanded longer ago than `overdue_ms`, by the time up to which the sink is read (`seen`),
-                  and only where the group, if one is named, is past it. It may still be answered: the gap is taken back then.
-                  When the follower ends (`End`), only what the source held by then must be answered
-    in doubt      a row that no record demands may answer one that was not read: where the source begins above 0, was cut off or
-                  compacted, or is followed from now on. Such a row takes no other record's place, and proves nothing. In a
-                  partition the doubt is over once the sink was read for `overdue_ms` beyond the first answer to a record of it,
-                  because a pipeline reads the records of a partition in their order
+    odd           a row may be read before its record. It is judged when the source was read up to the end that it had after the
+                  row was read (`settle`): misrouted, if a record demands it in another partition; duplicate, if an equal row
+                  was an answer before; wrong value, if its identity is outstanding; else unexpected
+    outstanding   a record is a gap once it was read longer ago than `overdue_ms`, by the time up to which the sink is read
+                  (`seen`), and only if the group, where one is named, is past it. It may still be answered: the gap is taken
+                  back then. When the follower ends (`End`), only records that the source held by then must be answered
+    in doubt      a row that no record demands may answer a record that was not read, if the source begins above 0, was
+                  truncated or compacted, or is followed from now on. Such a row answers no other record, and proves nothing.
+                  The doubt about a partition ends once the sink was read for `overdue_ms` beyond the first answer to a record
+                  of it, because a pipeline reads the records of a partition in their order
 
-A row is known by a print of 64 bits of its identity and value. Prints of the rows answered last are kept in a window of a fixed
-size, 8 bytes each: a copy of a row that has left the window is `unexpected`, as a row is that nothing ever demanded. What is
-outstanding takes memory in proportion to the pipeline's lag, and nothing else grows.
+A row is known by a print of 64 bits of its identity and value. The prints of the last answers are kept in a window of a fixed
+size, 8 bytes each: a copy of a row that has left the window is `unexpected`, like a row that nothing ever demanded. Outstanding
+records take memory in proportion to the pipeline's lag, and nothing else grows.
 
 Easily confused with a gap: lag. A record that a later one of its partition has overtaken is not lag (`Standing.overtaken`).
 """
@@ -36,7 +36,7 @@ import numpy as np
 
 Side = Literal["source", "sink"]
 Compared = Literal["identity", "value", "row"]
-Row = tuple[int, int, bytes | None, bytes | None]  # partition, offset, identity, and what the value must be, or is
+Row = tuple[int, int, bytes | None, bytes | None]  # partition, offset, identity, and the value (of a record: the demanded one)
 
 WINDOW = 1 << 20
 _EXAMPLES = 32
@@ -49,12 +49,12 @@ class Comparison:
     """How both logs are compared.
 
     Attributes:
-        compared: ``identity``: a row is right if its identity is demanded; ``value``: it must have the demanded value, too;
-            ``row``: identity and value are one, and either may be null.
+        compared: ``identity``: a row is right if its identity is demanded; ``value``: its value must be the demanded one, too;
+            ``row``: key and value together are the identity, and either may be null.
         anywhere: whether a row may be in any partition of the sink.
-        overdue_ms: after what time a record that was not answered is a gap.
-        window: of how many rows that were answered the prints are kept.
-        begun_within: whether the source is followed from a place within it: rows that answer earlier records come first.
+        overdue_ms: the time after which a record without an answer is a gap.
+        window: number of answers whose prints are kept.
+        begun_within: whether following begins within the source, so that rows for earlier records come first.
     """
 
     compared: Compared = "value"
@@ -65,7 +65,7 @@ class Comparison:
 
 
 class Demand(NamedTuple):
-    """A record of the source that was not answered yet."""
+    """A record of the source without an answer so far."""
 
     since_ms: int
     partition: int
@@ -74,7 +74,7 @@ class Demand(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """A row of the sink that answers no record which was read so far."""
+    """A row of the sink that answers no record read so far."""
 
     number: int
     partition: int
@@ -84,7 +84,7 @@ class Odd(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far the sink was read: so many rows, and to these offsets."""
+    """How far the sink was read: the number of rows, and the next offset of each partition."""
 
     rows: int
     offsets: Mapping[int, int]
@@ -92,20 +92,20 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What was found so far; nothing of it is taken back.
+    """Counts so far; they never fall.
 
     Attributes:
         source, sink: records and rows read.
-        answered: records that were, late or not.
-        late: of these, those that were gaps before.
-        earlier: rows that are taken to answer records from before the begin.
+        answered: records with an answer, late or not.
+        late: answered records that were gaps before.
+        earlier: rows that seem to answer records from before the begin.
         unidentified: records of the source without an identity, which demand nothing.
-        undecodable: rows of the sink without one.
+        undecodable: rows of the sink without an identity.
         skipped_source, skipped_sink: offsets that were removed before they were read.
-        resets: how often a log was not there any more where reading should have gone on.
-        withdrawn: records that were read, not answered, and then cut off from their log.
-        doubtful_duplicates, doubtful_unexpected, doubtful_undecodable: of these, the rows that may answer a record which was
-            not read, or that may have been written again after the sink was cut off.
+        resets: how often the next offset of a log did not exist any more.
+        withdrawn: records that were read, had no answer, and were then truncated from their log.
+        doubtful_duplicates, doubtful_unexpected, doubtful_undecodable: such rows that may answer a record which was not read,
+            or that may have been written again after the sink was truncated.
     """
 
     source: int = 0
@@ -130,13 +130,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What must be answered when a follower ends.
+    """Records that must be answered when a follower ends.
 
     Attributes:
         ends: partition of the source -> the offset before which its records must be answered.
-        past: how far the group was when the ends were asked for, once its rows were waited for: what is missing before it is
-            lost, overdue or not. None without a group, and while rows are waited for.
-        hidden: partitions of the sink where an open transaction may hide rows, so that nothing can be said to be missing.
+        past: positions of the group when the ends were read, set after the wait for its rows: a record without an answer before
+            them is lost, overdue or not. None without a group, and during the wait.
+        hidden: partitions of the sink where an open transaction may hide rows, so that no row counts as missing.
     """
 
     ends: Mapping[int, int]
@@ -146,16 +146,16 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is outstanding at one moment.
+    """Outstanding records at one moment.
 
     Attributes:
-        lag: records that were read and not answered, and none after them in their partition either.
+        lag: records without an answer, if no later record of their partition has one either.
         gaps: records that are overdue or lost, whether they are in the lag or not.
-        overtaken: of the gaps, those with later records of their partition answered.
-        pending: what is outstanding and not a gap.
+        overtaken: gaps with later records of their partition answered.
+        pending: outstanding records that are not gaps.
         first: some of the gaps, the oldest first.
-        lost: of the gaps, those that are not overdue: the group was past them when the follower was ended.
-        later: what is outstanding of the records that came after the end; they are neither gaps nor pending.
+        lost: gaps that are not overdue: the group was past them when the follower ended.
+        later: outstanding records from after the end; they are neither gaps nor pending.
     """
 
     lag: int = 0
@@ -169,7 +169,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A row that is wrong, and in which way; or a gap that was answered after all."""
+    """A row with its anomaly, or a gap that was answered after all."""
 
     anomaly: str
     partition: int
@@ -183,23 +183,23 @@ class Follow:
     """Both logs, as far as they were read.
 
     Attributes:
-        at: of either side, the next offset of each partition.
+        at: the next offset of each partition of each side.
         examples: the first rows of each anomaly.
-        news: the anomalies that were found since the caller has emptied this, at most a few of each call.
-        doubts: of either side, why something may have been there that was not read.
-        seen_ms, positions: the time up to which the sink was read, and how far the group was then; None without one.
-        grew_ms, first_answer_ms: when the last row was read, and the first one that is an answer.
-        held: what is outstanding, by print and partition; `outstanding` is how many records.
-        odd: rows that no record demands so far, likewise; `undecided` is how many.
-        rows: how many were read.
+        news: anomalies found since the caller last emptied this list; only the first few of each kind.
+        doubts: for each side, why records or rows may have been there that were not read.
+        seen_ms, positions: the time up to which the sink was read, and the group's positions then; None without a group.
+        grew_ms, first_answer_ms: when the last row was read, and the first row that is an answer.
+        held: outstanding records, by print and partition; `outstanding` is their number.
+        odd: rows that no record demands so far, by print and partition; `undecided` is their number.
+        rows: number of rows read.
         judged: partition of the sink -> the offset before which every row was judged.
-        answered_to: partition of the source -> the offset before which the last answered record is.
-        window: prints of the rows answered last, a ring; `written` is how many were ever.
-        end: what must be answered at the end; None until the follower ends.
-        unread: partition of the source -> how many offsets of it were never read: before the begin, removed, or cut off.
-        answered_ms: partition of the source in doubt -> when the first record of it was answered since.
+        answered_to: partition of the source -> the offset after the last answered record.
+        window: prints of the last answers, a ring; `written` is how many were ever put in.
+        end: which records must be answered at the end; None until the follower ends.
+        unread: partition of the source -> number of its offsets that were never read: before the begin, removed, or truncated.
+        answered_ms: partition of the source in doubt -> when a record of it was first answered since.
         certain_from: partition of the source that was in doubt -> the number of the row after which it is not.
-        rewritten: partitions of the sink that were cut off: rows may have been written there again.
+        rewritten: partitions of the sink that were truncated: rows may have been written there again.
     """
 
     asked: Comparison
@@ -234,7 +234,7 @@ class Follow:
     # what was read -----------------------------------------------------------------------------------------------------
 
     def read_source(self, records: Iterable[Row], now_ms: int) -> None:
-        """Take records, in the order of each partition; those of an offset that was read before are passed over."""
+        """Take records, in the order of each partition; records of an offset that was read before are ignored."""
         at, odd, counts = self.at["source"], self.odd, self.counts
         for partition, offset, identity, value in records:
             if offset < at.get(partition, 0):
@@ -254,7 +254,7 @@ class Follow:
         self._all_judged()
 
     def read_sink(self, rows: Iterable[Row], now_ms: int) -> None:
-        """Take rows, likewise."""
+        """Take rows, in the order of each partition; rows of an offset that was read before are ignored."""
         at, outstanding, counts = self.at["sink"], self.held, self.counts
         for partition, offset, identity, value in rows:
             if offset < at.get(partition, 0):
@@ -278,21 +278,21 @@ class Follow:
         self._all_judged()
 
     def reached(self, side: Side, partition: int, offset: int) -> None:
-        """There is nothing before this offset that was not read: what was passed over is not a row."""
+        """Move to this offset: all before it was read, and the skipped offsets hold no rows."""
         if offset > self.at[side].get(partition, 0):
             self.at[side][partition] = offset
 
     def begin(self, side: Side, partition: int, offset: int) -> None:
-        """Read a partition from here on, whatever is before; for the begin only."""
+        """Set the first offset of a partition; for the begin only."""
         self.at[side].setdefault(partition, offset)
         if side == "source" and offset:
             self.unread.setdefault(partition, offset)
 
     def reset(self, side: Side, partition: int, offset: int, why: str, *, cut: int | None = None) -> None:
-        """Go on elsewhere, because the place where reading should have gone on is not there any more.
+        """Continue at another offset, because the next one does not exist any more.
 
         Args:
-            cut: the offset from which on records that were read are not there any more; else they are those after `offset`.
+            cut: the offset from which records that were read are gone; None if that is `offset`.
         """
         at = self.at[side].get(partition, 0)
         skipped = max(0, offset - at)
@@ -311,7 +311,7 @@ class Follow:
         self.doubt(side, f"{partition}", why)
 
     def _withdraw(self, partition: int, end: int) -> None:
-        """Forget the records of a partition that were cut off: nothing demands a row for them any more."""
+        """Forget the truncated records of a partition: they demand no row any more."""
         gone = [(key, one) for key, one in self._keyed() if one.partition == partition and one.offset >= end]
         for key, one in gone:
             found = self.held[key]
@@ -325,21 +325,21 @@ class Follow:
             self.answered_to[partition] = min(end, self.answered_to[partition])
 
     def doubt(self, side: Side, about: str, why: str) -> None:
-        """Remember why something of a side may have been there that was not read; once for each partition, or other thing."""
+        """Remember why rows or records of a side may not have been read; once for each partition or other reason."""
         self.doubts[side].setdefault(about, why)
         if side == "source" and about.isdecimal():
             self.answered_ms.pop(int(about), None)
             self.certain_from.pop(int(about), None)
             self.counts.doubtful_undecodable = self.counts.undecodable
 
-    # what can be said of it --------------------------------------------------------------------------------------------
+    # judging -----------------------------------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """How far the sink is read now."""
+        """Return how far the sink is read now."""
         return Mark(self.rows, dict(self.at["sink"]))
 
     def settle(self, mark: Mark, now_ms: int) -> None:
-        """Judge the odd rows up to a mark: the source was read as far as it was written when the mark was made, or farther."""
+        """Judge the odd rows up to a mark; the source must have been read to the end that it had at the mark, or beyond."""
         old = sorted(one for odds in self.odd.values() for one in odds if one.number <= mark.rows)
         if old:
             for one in old:
@@ -350,10 +350,10 @@ class Follow:
         self._all_judged()
 
     def seen(self, now_ms: int, positions: Mapping[int, int] | None = None) -> None:
-        """The sink was read as far as it was written at this time, or farther.
+        """Note that the sink was read to the end that it had at this time, or beyond.
 
         Args:
-            positions: how far the pipeline's group was by its own account: what it is not past is pending; None without one.
+            positions: positions of the pipeline's group: records that it is not past are pending; None without a group.
         """
         self.seen_ms = max(self.seen_ms, now_ms)
         self.positions = positions
@@ -362,7 +362,7 @@ class Follow:
                 self.certain_from.setdefault(partition, self.rows)
 
     def standing(self) -> Standing:
-        """What is outstanding; this takes time in proportion to it."""
+        """Count the outstanding records; this takes time in proportion to their number."""
         answered_to, end = self.answered_to, self.end
         lag = gaps = overtaken = lost = later = 0
         first: list[Demand] = []
@@ -411,7 +411,7 @@ class Follow:
         self.outstanding += 1
 
     def _take(self, key: int) -> Demand:
-        """The oldest demand for what is like this."""
+        """Remove and return the oldest demand for an equal row."""
         found = self.held[key]
         self.outstanding -= 1
         if isinstance(found, deque):
@@ -444,7 +444,7 @@ class Follow:
             self._tell(Seen("answered late", demand.partition, demand.offset, demand.identity, waited))
 
     def _judge(self, odds: list[Odd], now_ms: int) -> None:
-        """In the order in which they were read."""
+        """Judge odd rows in the order in which they were read."""
         known = self._within_window(odds)
         by_content, by_identity = self._sought(odds)
         for one in odds:
@@ -454,7 +454,7 @@ class Follow:
                 anomaly, detail = "misrouted", f"its record is in partition {self._taken_by(misrouted, now_ms).partition}"
                 self.counts.misrouted += 1
             elif one.content in known:
-                anomaly, detail = "duplicate", "a row like it was there before"
+                anomaly, detail = "duplicate", "an equal row was there before"
                 self.counts.duplicates += 1
                 self.counts.doubtful_duplicates += in_doubt
             elif not in_doubt and (wrong := _taken(by_identity, one.identity, self.held)):
@@ -465,18 +465,18 @@ class Follow:
                 anomaly, detail = "", ""
                 self.counts.earlier += 1
             else:
-                anomaly, detail = "unexpected", f"no record demands it, and it is none of the last {self.asked.window} answered"
+                anomaly, detail = "unexpected", f"no record demands it, and it is none of the last {self.asked.window} answers"
                 self.counts.unexpected += 1
                 self.counts.doubtful_unexpected += in_doubt
             known.add(one.content)
-            if anomaly != "misrouted":  # of its record's answer that is remembered already
+            if anomaly != "misrouted":  # the answer to its record is remembered already
                 self.remember(one.content)
             if anomaly:
                 unread = "; it may answer a record that was not read" if is_unread else ""
                 self._tell(Seen(anomaly, one.partition, one.offset, one.identity, f"{detail}{unread}"))
 
     def _is_in_doubt(self, partition: int, number: int) -> bool:
-        """Whether a row that no record demands, the n-th that was read, may answer a record that was not read."""
+        """Whether the n-th row, which no record demands, may answer a record that was not read."""
         doubts = self.doubts["source"]
         if not doubts:
             return False
@@ -492,14 +492,14 @@ class Follow:
         return demand
 
     def _within_window(self, odds: list[Odd]) -> set[int]:
-        """Those of their prints that are in the window."""
+        """Return the prints of these rows that are in the window."""
         kept = np.frombuffer(self.window, np.uint64)[: min(self.written, self.asked.window)]
         asked = np.unique(np.array([one.content for one in odds], np.uint64))
         places = np.minimum(np.searchsorted(asked, kept), len(asked) - 1)
         return set(kept[asked[places] == kept].tolist())
 
     def _sought(self, odds: list[Odd]) -> tuple[dict[int, deque[int]], dict[bytes | None, deque[int]]]:
-        """Keys of what is outstanding, by the prints and by the identities of these rows, the oldest first."""
+        """Return keys of outstanding records, by the prints and by the identities of these rows, the oldest first."""
         by_content, by_identity = dict[int, deque[int]](), dict[bytes | None, deque[int]]()
         elsewhere, paired = not self.asked.anywhere, self.asked.compared == "value"
         if not elsewhere and not paired:
@@ -514,7 +514,7 @@ class Follow:
         return by_content, by_identity
 
     def _may_be_earlier(self, now_ms: int) -> bool:
-        """Whether records from before the begin may still be answered, with none of them overdue."""
+        """Whether records from before the begin may still get answers without being overdue."""
         if not self.asked.begun_within:
             return False
         return not self.first_answer_ms or now_ms - self.first_answer_ms <= self.asked.overdue_ms
@@ -524,7 +524,7 @@ class Follow:
         self.written += 1
 
     def _tell(self, seen: Seen) -> None:
-        """The first of each anomaly; the caller empties the news."""
+        """Keep the first rows of each anomaly; the caller empties the news."""
         if sum(one.anomaly == seen.anomaly for one in self.news) < _EXAMPLES:
             self.news.append(seen)
         if sum(one.anomaly == seen.anomaly for one in self.examples) < _EXAMPLES:
@@ -550,7 +550,7 @@ class Follow:
         return int.from_bytes(blake2b(row, digest_size=8).digest(), "little")
 
     def salt(self, partition: int) -> int:
-        """What makes rows that are alike differ by their partition, where they must be in that of their record."""
+        """Return a number that makes equal rows of different partitions differ; 0 if a row may be in any partition."""
         if self.asked.anywhere:
             return 0
         found = self._salts.get(partition)
@@ -561,7 +561,7 @@ class Follow:
 
 
 def _taken(keys: Mapping[Any, deque[int]], wanted: object, outstanding: Mapping[int, object]) -> int | None:
-    """The key of the oldest demand that is like this, and that no row before it has taken."""
+    """Return the key of the oldest equal demand that no earlier row has taken."""
     found = keys.get(wanted)
     while found:
         key = found.popleft()
@@ -571,7 +571,7 @@ def _taken(keys: Mapping[Any, deque[int]], wanted: object, outstanding: Mapping[
 
 
 def _kept(identity: bytes | None) -> bytes | None:
-    """An identity, or what stands for a long one."""
+    """Shorten a long identity to its begin and a hash."""
     if identity is None or len(identity) <= _LONGEST:
         return identity
     return identity[: _LONGEST - 16] + blake2b(identity, digest_size=16).digest()

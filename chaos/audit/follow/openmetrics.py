@@ -1,4 +1,4 @@
-"""What a follower has found, as OpenMetrics text: made by prometheus_client, and served on loopback."""
+"""Serve the metrics of a follower as OpenMetrics text on loopback, with prometheus_client."""
 
 import ipaddress
 import re
@@ -19,7 +19,7 @@ _ACCEPT = "application/openmetrics-text"
 
 
 class Page:
-    """The families that are served now, as a collector of prometheus_client."""
+    """The metric families that are served now, as a collector of prometheus_client."""
 
     def __init__(self, families: Sequence[Metric] = ()) -> None:
         self.families = families
@@ -28,16 +28,16 @@ class Page:
         return self.families
 
     def text(self) -> bytes:
-        """An exposition of all of them."""
+        """Render all families as OpenMetrics text."""
         written: bytes = generate_latest(self)  # type: ignore[no-untyped-call] # the library has no types there
         return written
 
 
 def place(given: str) -> tuple[str, int]:
-    """``127.0.0.1:9464``: where it is served.
+    """Parse the address of the server, such as ``127.0.0.1:9464``.
 
     Raises:
-        AuditUsageError: that is not an address of this machine alone, with a port.
+        AuditUsageError: it is not a loopback address with a port.
     """
     found = _PLACE.fullmatch(given)
     host, port = (found[1] or found[2], int(found[3])) if found else ("", _LAST_PORT + 1)
@@ -46,7 +46,7 @@ def place(given: str) -> tuple[str, int]:
     except ValueError:
         is_ours = False
     if not is_ours or port > _LAST_PORT:
-        raise AuditUsageError(f"--metrics {given}: an address of loopback and a port are needed, 127.0.0.1:9464 for example")
+        raise AuditUsageError(f"--metrics {given}: must be a loopback address and a port, such as 127.0.0.1:9464")
     return host, port
 
 
@@ -55,7 +55,7 @@ def served(given: str, page: Page) -> Iterator[str]:
     """Answer every GET with the page, as OpenMetrics whatever the client accepts, while the block runs; yields its URL.
 
     Raises:
-        AuditUsageError: the address cannot be had.
+        AuditUsageError: the address is in use, or cannot be bound.
     """
     host, port = place(given)
     registry = CollectorRegistry()
@@ -76,4 +76,4 @@ def served(given: str, page: Page) -> Iterator[str]:
 
 
 def _say_nothing(request: Any, client_address: Any) -> None:
-    """A client that goes away in the middle of an answer is worth no line."""
+    """Print nothing for a client that disconnects in the middle of an answer."""

@@ -1,4 +1,4 @@
-"""What `chaos audit follow` is asked for: its options, and what of them cannot be followed."""
+"""Options of `chaos audit follow`, and their checks."""
 
 import os
 import re
@@ -27,11 +27,11 @@ class Following:
     """The options of `chaos audit follow`, as they were given.
 
     Attributes:
-        overdue, every, lasts: durations; `lasts` is ``--for``, and empty for until a signal comes.
+        overdue, every, lasts: durations; `lasts` is ``--for``, and empty to follow until a signal arrives.
         window: how many answered rows are remembered.
-        begin: where both logs are read from, ``beginning`` or ``now``.
-        metrics: where they are served; `metrics_file` is where they are written.
-        state: the file of what is kept.
+        begin: where reading of both logs begins, ``beginning`` or ``now``.
+        metrics: the address that serves metrics; `metrics_file` is the file that they are written to.
+        state: the file from which a later start goes on.
         settle: a duration: how long the end waits for the rows of records that were read by then.
     """
 
@@ -48,11 +48,11 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is followed, and how.
+    """Topics to follow, and how.
 
     Attributes:
-        identity: key, row, header:NAME, or dense-key, which is key here.
-        model: identity, or empty: identities are compared then, and no values.
+        identity: key, row, header:NAME, or dense-key, which means key here.
+        model: ``identity`` to compare values too; empty to compare identities alone.
     """
 
     topics: Topics
@@ -63,18 +63,18 @@ class Plan:
 
     @property
     def asked(self) -> Comparison:
-        """Of the pure part."""
+        """How `chaos.audit.follow.matching` compares both logs."""
         compared: Any = "row" if self.identity == "row" else "value" if self.model else "identity"
         overdue_ms = round(1000 * seconds("--overdue", self.options.overdue))
         begun_within = self.options.begin == "now"
         return Comparison(compared, self.routing == "any", overdue_ms, self.options.window, begun_within)
 
 
-# what is asked -------------------------------------------------------------------------------------------------------------
+# checks --------------------------------------------------------------------------------------------------------------------
 
 
 def check(plan: Plan) -> None:
-    """Raise AuditUsageError where something cannot be followed, or a file cannot be put."""
+    """Raise AuditUsageError if the plan cannot be followed, or a file cannot be written where it should be."""
     wrong = next((sentence for is_wrong, sentence in _rules(plan) if is_wrong), None)
     if wrong:
         raise AuditUsageError(wrong)
@@ -90,15 +90,15 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
     options, identity, model = plan.options, plan.identity, plan.model
     yield (
         identity not in {*_KEYS, _ROW} and not identity.startswith(_HEADER),
-        f"--identity {identity}: SQL needs Spark, and cannot be followed; name key, row or header:NAME",
+        f"--identity {identity}: follow runs without Spark and takes no SQL; name key, row or header:NAME",
     )
-    otherwise = "name identity, which is a copy, or leave it out: identities are compared then, without values"
-    yield model not in {"", "identity"}, f"--model {model}: cannot be followed; {otherwise}"
+    otherwise = "must be identity, for a copy; leave it out to compare identities alone, without values"
+    yield model not in {"", "identity"}, f"--model {model}: {otherwise}"
     yield options.begin not in _BEGINS, f"--from {options.begin}: must be {' or '.join(_BEGINS)}"
     nameless = identity.startswith(_HEADER) and not identity.removeprefix(_HEADER).strip()
     yield nameless, f"--identity {identity}: the name of the header is missing; write header:NAME"
     fits = _LEAST_WINDOW <= options.window <= _LARGEST_WINDOW
-    yield not fits, f"--window {options.window}: must be {_LEAST_WINDOW} or more, and {_LARGEST_WINDOW} at most (800 MB)"
+    yield not fits, f"--window {options.window}: must be {_LEAST_WINDOW} to {_LARGEST_WINDOW} (which takes 800 MB)"
     for name, text in (("--metrics-file", options.metrics_file), ("--state", options.state)):
         problem = _file_problem(text, read_back=name == "--state") if text else ""
         yield bool(problem), f"{name} {text}: {problem}"
@@ -107,9 +107,9 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
 
 
 def _file_problem(text: str, *, read_back: bool) -> str:
-    """Why no file can be kept there that is written again and again; empty if one can.
+    """Say why a file cannot be written there again and again; empty if it can.
 
-    What is read back must be a plain file, or a link to one.
+    A file that is read back must be a plain file, or a link to one.
     """
     path = Path(text)
     try:
@@ -119,18 +119,18 @@ def _file_problem(text: str, *, read_back: bool) -> str:
         return str(getattr(error, "strerror", None) or error)
     problems = {
         "is a folder; a file is needed": is_folder,
-        "its folder is not there": not parent,
+        "its folder does not exist": not parent,
         "is a pipe or a socket; a file is needed": is_pipe,
-        "is a device; a file is needed, for it is read back": read_back and found and not is_plain,
+        "is a device; a file is needed, because it is read back": read_back and found and not is_plain,
     }
     return next((problem for problem, is_so in problems.items() if is_so), "")
 
 
 def seconds(name: str, text: str) -> float:
-    """``90s``, ``10m``, ``8h``.
+    """Parse a duration, such as ``90s``, ``10m`` or ``8h``.
 
     Raises:
-        AuditUsageError: it is none of these, or zero.
+        AuditUsageError: it is not a duration, or zero.
     """
     found = _DURATION.fullmatch(text)
     if found is None or float(found[1]) == 0:
@@ -139,7 +139,7 @@ def seconds(name: str, text: str) -> float:
 
 
 def identify(identity: str) -> Callable[[Message], bytes | None]:
-    """What identifies a message: its key, or the first header of this name."""
+    """Return the function that gives a message's identity: its key, or the first header of this name."""
     if not identity.startswith(_HEADER):
         return Message.key
     name = identity.removeprefix(_HEADER)

@@ -1,4 +1,4 @@
-"""What people and machines are told of a pipeline that is followed: lines, metrics, and findings like those of an audit."""
+"""Report on a pipeline that is followed: lines, metrics, and findings like those of an audit."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Numbers = Mapping[str, Mapping[int, int]]  # topic -> its partition -> its numbe
 _SHOWN_PARTITIONS = 8
 _DOUBTS_SHOWN = 4
 STALL_S = 10.0
-_PREFIX = "chaos_audit_"  # of the names of metrics
+_PREFIX = "chaos_audit_"  # begins the name of each metric
 _SPACE = "\u00a0"
 _COUNTED = {  # anomaly -> the count of it
     "duplicate": "duplicates",
@@ -26,8 +26,8 @@ _COUNTED = {  # anomaly -> the count of it
     "answered late": "late",
 }
 _EXCUSES: Mapping[Side, str] = {
-    "source": "a row that is called unexpected may answer what was not read, and so may a duplicate",
-    "sink": "the answer to what is called a gap may not have been read",
+    "source": "unexpected rows and duplicates may answer records that were not read",
+    "sink": "rows that answer the gaps may not have been read",
 }
 
 
@@ -36,13 +36,12 @@ class Moment:
     """A pipeline at one moment.
 
     Attributes:
-        numbers: of either side.
-        unread: of either side, offsets that were there when the brokers were last asked, and are not read yet.
-        stall_s: since when the sink has not grown although there is a lag.
-        silent_s: since when the brokers do not answer; 0 while they do.
-        unreached: why not all was read and judged that there was when the follower was ended; empty if it was.
-        broken_off: why following ended before that, of a topic that was deleted and created anew for example; empty if it did
-            not.
+        numbers: partition numbers of each side.
+        unread: for each side, the number of offsets that the brokers reported last, and that are not read yet.
+        stall_s: how long the sink has not grown although there is a lag.
+        silent_s: how long the brokers have not answered; 0 while they do.
+        unreached: why the follower ended before all that the logs held was read and judged; empty if it was.
+        broken_off: why following ended early, for example because a topic was deleted and created again; empty if it did not.
     """
 
     follow: Follow
@@ -56,11 +55,11 @@ class Moment:
 
     @property
     def lag(self) -> int:
-        """In records: read and not answered, and not read yet."""
+        """Number of records that are read and not answered, or not read yet."""
         return self.standing.lag + self.unread["source"]
 
     def place(self, side: Side, partition: int) -> tuple[str, int]:
-        """Topic, and partition there, of a number."""
+        """Return topic and partition for a partition number."""
         for topic, own in self.numbers[side].items():
             for there, one in own.items():
                 if one == partition:
@@ -68,7 +67,7 @@ class Moment:
         return side, partition
 
     def located(self, side: Side, partition: int, offset: int) -> str:
-        """``partition 1 offset 17 of orders``."""
+        """Name a place: ``partition 1 offset 17 of orders``."""
         topic, there = self.place(side, partition)
         return f"partition {there} offset {offset} of {topic}"
 
@@ -77,7 +76,7 @@ class Moment:
 
 
 def line(now: Moment) -> str:
-    """How far it is, and what was found: the five counts that are always told, others where there are any."""
+    """Say how far the follower is, and what it found: five counts always, others only if they are not 0."""
     counts, standing = now.follow.counts, now.standing
     always = {"duplicates": counts.duplicates, "gaps": standing.gaps, "unexpected": counts.unexpected, "lag": now.lag}
     others = {
@@ -100,7 +99,7 @@ def line(now: Moment) -> str:
 
 
 def news(now: Moment, before: Counts, found: list[Seen]) -> Iterator[str]:
-    """The first of what was found since, by anomaly, and how many more there are."""
+    """Yield a line for each anomaly that was found since: the first row, and how many more there are."""
     for anomaly, name in _COUNTED.items():
         first = next((one for one in found if one.anomaly == anomaly), None)
         more = getattr(now.follow.counts, name) - getattr(before, name) - 1
@@ -113,11 +112,11 @@ def news(now: Moment, before: Counts, found: list[Seen]) -> Iterator[str]:
 
 
 def gap(now: Moment, demand: Demand, gaps: int) -> str:
-    """Of gaps that were not there before."""
+    """Say that there are more gaps than before."""
     where = now.located("source", demand.partition, demand.offset)
     waited = (now.follow.seen_ms - demand.since_ms) / 1000
     told = f"gaps: {number(gaps)}, the oldest {where}, {_named(demand.identity)}"
-    return f"{told}, demanded {waited:.0f}{_SPACE}s ago; each is taken back if it is answered"
+    return f"{told}, read {waited:.0f}{_SPACE}s ago; a gap is taken back if it is answered"
 
 
 def _named(identity: bytes | None) -> str:
@@ -128,20 +127,20 @@ def _named(identity: bytes | None) -> str:
 
 
 def metrics(now: Moment) -> tuple[Metric, ...]:
-    """What is exported."""
+    """Return all metric families."""
     counts, standing = now.follow.counts, now.standing
     counters = {
         "source_records": ("Records of the source that were read.", counts.source),
         "sink_records": ("Rows of the sink that were read.", counts.sink),
         "answered": ("Records of the source that were answered.", counts.answered),
-        "duplicates": ("Rows of which one was there before, and that nothing demands again.", counts.duplicates),
+        "duplicates": ("Rows that equal an earlier answer, and that no record demands.", counts.duplicates),
         "wrong_values": ("Rows of a demanded identity with another value.", counts.wrong_values),
         "misrouted": ("Rows in another partition than their records.", counts.misrouted),
         "unexpected": ("Rows that nothing demands: phantoms, and duplicates from before the window.", counts.unexpected),
-        "undecodable": ("Rows of the sink without what identifies them.", counts.undecodable),
-        "unidentified": ("Records of the source without what identifies them; they demand nothing.", counts.unidentified),
+        "undecodable": ("Rows of the sink without an identity.", counts.undecodable),
+        "unidentified": ("Records of the source without an identity; they demand nothing.", counts.unidentified),
         "doubtful": (
-            "Of duplicates and unexpected rows, those that may answer records which were not read.",
+            "Duplicates and unexpected rows that may answer records which were not read.",
             counts.doubtful_duplicates + counts.doubtful_unexpected + counts.doubtful_undecodable,
         ),
         "earlier": ("Rows taken to answer records from before the begin.", counts.earlier),
@@ -149,15 +148,15 @@ def metrics(now: Moment) -> tuple[Metric, ...]:
     }
     gauges = {
         "gaps": ("Records that are overdue and not answered.", standing.gaps),
-        "gaps_overtaken": ("Of the gaps, those with later records of their partition answered.", standing.overtaken),
-        "lag_records": ("Records that are not answered yet, or not read yet, but for those that were overtaken.", now.lag),
-        "outstanding": ("Records that were read and are not answered, of the lag or not.", now.follow.outstanding),
+        "gaps_overtaken": ("Gaps with later records of their partition answered.", standing.overtaken),
+        "lag_records": ("Records that are not answered yet, or not read yet, except overtaken ones.", now.lag),
+        "outstanding": ("Records that were read and are not answered, in the lag or not.", now.follow.outstanding),
         "undecided": ("Rows that were read and are not judged yet.", now.follow.undecided),
         "sink_unread": ("Offsets of the sink that are not read yet.", now.unread["sink"]),
     }
     durations = {
-        "stall_seconds": ("Since when the sink has not grown although there is a lag.", now.stall_s),
-        "silent_seconds": ("Since when the brokers do not answer.", now.silent_s),
+        "stall_seconds": ("How long the sink has not grown although there is a lag.", now.stall_s),
+        "silent_seconds": ("How long the brokers have not answered.", now.silent_s),
         "seen_timestamp_seconds": ("The time up to which the sink was read, since the epoch.", now.follow.seen_ms / 1000),
     }
     skipped = CounterMetricFamily(f"{_PREFIX}skipped_offsets", "Offsets that were gone before they were read.", labels=["side"])
@@ -168,13 +167,13 @@ def metrics(now: Moment) -> tuple[Metric, ...]:
         *(GaugeMetricFamily(_PREFIX + name, *told) for name, told in gauges.items()),
         *(GaugeMetricFamily(_PREFIX + name, *told, unit="seconds") for name, told in durations.items()),
         skipped,
-        _offsets("read_offset", "The offset of the record of the source read last.", now, "source"),
-        _offsets("judged_offset", "The offset of the row of the sink judged last.", now, "sink"),
+        _offsets("read_offset", "Offset of the source record read last.", now, "source"),
+        _offsets("judged_offset", "Offset of the sink row judged last.", now, "sink"),
     )
 
 
 def _offsets(name: str, says: str, now: Moment, side: Side) -> Metric:
-    """Of the last record; of a partition of which nothing was read there is none."""
+    """Return the offset of the last record of each partition; absent for a partition that was not read."""
     family = GaugeMetricFamily(_PREFIX + name, says, labels=["topic", "partition"])
     at = now.follow.at["source"] if side == "source" else now.follow.judged
     for one, offset in sorted(at.items()):
@@ -188,25 +187,25 @@ def _offsets(name: str, says: str, now: Moment, side: Side) -> Metric:
 
 
 def findings(now: Moment) -> tuple[Finding, ...]:
-    """What is wrong at the end, and what cannot be told.
+    """Return the findings at the end.
 
-    What may be right is excused, and makes its finding UNKNOWN, as does what was not compared; a finding that counts more
-    than that is INVALID.
+    Rows that may be right are excused, and make their finding UNKNOWN, as do records that were not compared. A finding that
+    counts more than the excused rows is INVALID.
     """
     follow, counts, standing = now.follow, now.follow.counts, now.standing
     partly = _partly(now)
     return (
         _duplicates(now, partly),
         _gaps(now, partly, standing),
-        Finding("ordering", "sink", Verdict.VALID, 0, 0, note="the order of rows is not followed", asked=False),
+        Finding("ordering", "sink", Verdict.VALID, 0, 0, note="follow does not judge the order of rows", asked=False),
         _values(now, partly, counts.sink - follow.undecided),
     )
 
 
 def _partly(now: Moment) -> str:
-    """Why not all was compared that the logs hold, and so nothing can be VALID; empty if it was."""
+    """Say why the logs were not compared completely, so that nothing can be VALID; empty if they were."""
     counts = now.follow.counts
-    withdrawn = f", and {number(counts.withdrawn)} records were cut off before they were answered" if counts.withdrawn else ""
+    withdrawn = f", and {number(counts.withdrawn)} records were truncated before they were answered" if counts.withdrawn else ""
     return "; ".join(
         filter(None, (now.broken_off, f"not all of the logs was read{withdrawn}" if counts.resets else "", now.unreached))
     )
@@ -241,23 +240,23 @@ def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
         unknown=[_pending(now, standing), partly, unseen, _speechless(counts)],
         notes=[
             f"{number(counts.late)} were gaps and were answered after all" if counts.late else "",
-            f"{number(standing.later)} records came after the end, and were not asked for" if standing.later else "",
+            f"{number(standing.later)} records came after the end, and were not judged" if standing.later else "",
             "" if unseen else _left(now),
         ],
     )
 
 
 def _left(now: Moment) -> str:
-    """What may be gone from the logs without a trace; what is left of them was compared."""
+    """Say which parts of the logs may be gone; the rest was compared."""
     doubts = [*now.follow.doubts["source"].values(), *now.follow.doubts["sink"].values()]
     if not doubts:
         return ""
     more = f" and {len(doubts) - _DOUBTS_SHOWN} more" if len(doubts) > _DOUBTS_SHOWN else ""
-    return f"compared was what is left of the logs: {', '.join(doubts[:_DOUBTS_SHOWN])}{more}"
+    return f"only the remaining records were compared: {', '.join(doubts[:_DOUBTS_SHOWN])}{more}"
 
 
 def _pending(now: Moment, standing: Standing) -> str:
-    """Of the records that must be answered, those of which it cannot be told yet whether they will be."""
+    """Say how many records must be answered and may still be."""
     if not standing.pending:
         return ""
     asked = now.follow.asked
@@ -271,7 +270,7 @@ def _pending(now: Moment, standing: Standing) -> str:
 
 
 def _speechless(counts: Counts) -> str:
-    """Records of which it is not known what they demand."""
+    """Say how many records have no identity, so that they demand nothing."""
     nameless = f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
     return nameless if counts.unidentified else ""
 
@@ -281,7 +280,7 @@ def _values(now: Moment, partly: str, judged: int) -> Finding:
     values = {name: getattr(counts, _COUNTED[name]) for name in ("unexpected", "wrong value", "misrouted", "undecodable")}
     doubtful, unread = (_excused(now, count) for count in (counts.doubtful_unexpected, counts.doubtful_undecodable))
     nameless = min(counts.undecodable, unread + counts.unidentified)
-    earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin, and were not compared"
+    earlier = f"{number(counts.earlier)} rows seem to answer records from before the begin, and were not compared"
     return _finding(
         "values",
         judged - counts.earlier,
@@ -298,7 +297,7 @@ def _values(now: Moment, partly: str, judged: int) -> Finding:
 
 
 def _excused(now: Moment, doubtful: int) -> int:
-    """How many rows may answer records that were not read: not more than there may have been of these."""
+    """Count the rows that may answer records which were not read; at most the number of such records."""
     follow = now.follow
     if "compacted" in follow.doubts["source"] or follow.rewritten:
         return doubtful
@@ -322,7 +321,7 @@ def _finding(
     excused: int = 0,
     notes: Iterable[str] = (),
 ) -> Finding:
-    """INVALID where more is wrong than is excused; else UNKNOWN for any of these reasons, empty texts are none."""
+    """Build a finding: INVALID if more is wrong than excused; else UNKNOWN if any of these reasons is not empty."""
     count = sum(counts.values()) if wrong is None else wrong
     reasons = [*filter(None, unknown), *([] if checked > 0 else ["nothing was compared"])]
     verdict = Verdict.INVALID if count > excused else Verdict.UNKNOWN if reasons else Verdict.VALID

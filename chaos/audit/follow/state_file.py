@@ -1,8 +1,8 @@
-"""What a follower keeps in a file, so that it goes on where it was when it is started again (``--state``).
+"""State file of a follower (``--state``): a later start goes on where the last one stopped.
 
 The file is an uncompressed ``.npz``, replaced in one step: ``told``, which is JSON (positions, counts, examples), and arrays of
-what is outstanding, of odd rows, and of the window. All of it is of one moment, so what is read again after a start is what was
-read after that moment, and nothing is counted twice.
+outstanding records, of odd rows, and of the window. All of it belongs to one moment, so a later start reads exactly the rows
+that followed that moment, and counts nothing twice.
 """
 
 import json
@@ -28,10 +28,10 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class SavedState:
-    """The file, if there is to be one."""
+    """State file of a follower; does nothing if none was named."""
 
     def __init__(self, plan: Plan, cluster: str, ids: Mapping[str, str] | None = None) -> None:
-        """Ids are those of the topics as they are now: a topic that is deleted and created anew has another one."""
+        """`ids` are the ids of the topics now: a topic that is deleted and created again gets another one."""
         topics = plan.topics
         self._ids = dict(ids or {})
         self._path = Path(plan.options.state) if plan.options.state else None
@@ -46,11 +46,11 @@ class SavedState:
         }
 
     def load(self) -> Follow | None:
-        """What was kept; None where there is nothing yet.
+        """Return the saved state; None if there is none yet.
 
         Raises:
-            AuditUsageError: it is of another pipeline, of an older version, or cannot be read.
-            InconclusiveError: a topic was deleted and created anew since.
+            AuditUsageError: the file belongs to another pipeline, is from an older version, or cannot be read.
+            InconclusiveError: a topic was deleted and created again since.
         """
         if self._path is None or not self._path.exists():
             return None
@@ -65,20 +65,20 @@ class SavedState:
             why = f"cannot be read ({type(error).__name__}: {error})"
             raise AuditUsageError(f"--state {self._path}: {why}; name another file, or remove this one") from error
         if others:
-            raise AuditUsageError(f"--state {self._path}: was kept for another {', '.join(others)}; name another file")
+            raise AuditUsageError(f"--state {self._path}: was saved with another {', '.join(others)}; name another file")
         if follow is None:
-            why = "was kept by an older version, which did not know whether topics were created anew"
+            why = "was saved by an older version, which did not store the ids of topics"
             raise AuditUsageError(f"--state {self._path}: {why}; name another file, or remove this one")
         anew = [topic for topic, id_ in self._ids.items() if ids.get(topic) != id_]
         if anew:
             raise InconclusiveError(
-                f"--state {self._path}: {', '.join(anew)} was deleted and created anew since this was kept, so records that "
-                "were not read are gone, and nothing was compared; name another file, or remove this one, to begin anew"
+                f"--state {self._path}: {', '.join(anew)} was deleted and created again since this file was saved, so records "
+                "that were not read are gone, and nothing was compared; name another file, or remove this one, to start anew"
             )
         return follow
 
     def save(self, follow: Follow) -> None:
-        """Replace it.
+        """Replace the file.
 
         Raises:
             AuditUsageError: it cannot be written.
@@ -96,7 +96,7 @@ class SavedState:
 
 
 def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
-    """All of it, as JSON and arrays."""
+    """Return the whole state as JSON and arrays."""
     told = {
         "counts": asdict(follow.counts),
         "at": {side: list(follow.at[side].items()) for side in SIDES},
@@ -123,7 +123,7 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
 
 
 def restored(asked: Comparison, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
-    """What was kept, to go on with; how large the window is, and what is overdue, may be others than they were."""
+    """Rebuild a follower from its saved state; the size of the window and `overdue_ms` may have changed since."""
     found = Follow(replace(asked, begun_within=told["begun_within"]), Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}
     found.judged, found.answered_to = _mapping(told["judged"]), _mapping(told["answered_to"])
@@ -151,7 +151,7 @@ def restored(asked: Comparison, told: Mapping[str, Any], arrays: Mapping[str, np
 
 
 def _packed(name: str, prints: list[int], rows: Sequence[Demand] | Sequence[Odd]) -> Arrays:
-    """Prints, three numbers each, and identities, whose length is -1 for none."""
+    """Pack prints, three numbers each, and identities; a null identity has length -1."""
     identities = [one.identity for one in rows]
     return {
         f"{name}_prints": np.array(prints, np.uint64),

@@ -157,7 +157,7 @@ def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, r
     [
         ("cube", "must be identity, or module:function"),
         ("nowhere:f", "No module named 'nowhere'"),
-        ("math:nothing", "nothing is not there in math; name a function of it"),
+        ("math:nothing", "nothing does not exist in math; name one of its functions"),
     ],
 )
 def test_a_model_that_is_not_there(name, message):
@@ -331,7 +331,7 @@ def test_every_command_has_a_report(tmp_path, words):
     answer = CliRunner().invoke(main.app, ["audit", *words.split(), "--json", str(tmp_path / "nowhere" / "report.json")])
 
     assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
-    assert answer.output.endswith("its folder is not there\n")
+    assert answer.output.endswith("its folder does not exist\n")
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):

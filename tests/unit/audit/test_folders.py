@@ -62,9 +62,9 @@ def test_sound_folders(logs):
     [
         ("key", pa.binary(), ("key string", "key binary")),
         ("offset", pa.int32(), ("offset int64", "offset int32")),
-        ("value", None, ("value string", "value not at all")),
-        ("isolation", pa.string(), ("isolation not at all", "isolation string")),
-        ("timestamp_ms", pa.int64(), ("timestamp_ms not at all", "timestamp_ms int64")),
+        ("value", None, ("value string", "no value")),
+        ("isolation", pa.string(), ("no isolation", "isolation string")),
+        ("timestamp_ms", pa.int64(), ("no timestamp_ms", "timestamp_ms int64")),
     ],
 )
 def test_files_of_different_schemas(logs, side, column, kind, names):
@@ -89,7 +89,7 @@ def test_a_log_without_files(logs):
     for file in (logs / "source").glob("*.parquet"):
         file.unlink()
 
-    assert refused(logs).startswith(f"{logs / 'source'} holds no file of Parquet")
+    assert refused(logs).startswith(f"{logs / 'source'} holds no Parquet file")
 
 
 @pytest.mark.parametrize("name", ["g*d", "go?d", "[g]ood", "{a,b}", "a\\b", "s3://bucket/*", "/*"])

@@ -306,11 +306,11 @@ def test_logs_that_begin_above_0():
 def test_a_log_that_was_cut_off():
     """Rows that are written again at the same offsets are rows like others."""
     follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1", "0:1 b=1"])
-    follow.reset("sink", 0, 1, "partition 0 of squares was cut off at 1, and was read to 2")
+    follow.reset("sink", 0, 1, "partition 0 of squares was truncated to offset 1, after it was read to 2")
     read(follow, sink=["0:1 b=1"])
 
     assert (wrong(follow), follow.counts.skipped_sink) == ({"answered": 2, "duplicates": 1}, 0)
-    assert list(follow.doubts["sink"].values()) == ["partition 0 of squares was cut off at 1, and was read to 2"]
+    assert list(follow.doubts["sink"].values()) == ["partition 0 of squares was truncated to offset 1, after it was read to 2"]
 
 
 def test_offsets_without_records_are_passed():
@@ -374,9 +374,9 @@ def test_a_larger_or_smaller_window_after_a_start(tmp_path):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"identity": "header:trace"}, "was kept for another identity; name another file"),
-        ({"routing": "any", "model": ""}, "was kept for another model, routing"),
-        ({"topics": replace(TOPICS, sinks=("cubes",))}, "was kept for another sink"),
+        ({"identity": "header:trace"}, "was saved with another identity; name another file"),
+        ({"routing": "any", "model": ""}, "was saved with another model, routing"),
+        ({"topics": replace(TOPICS, sinks=("cubes",))}, "was saved with another sink"),
     ],
 )
 def test_what_was_kept_for_something_else(tmp_path, other, message):
@@ -386,7 +386,7 @@ def test_what_was_kept_for_something_else(tmp_path, other, message):
 
     with pytest.raises(AuditUsageError, match=message):
         SavedState(replace(PLAN, options=options, **other), "c").load()
-    with pytest.raises(AuditUsageError, match="was kept for another cluster"):
+    with pytest.raises(AuditUsageError, match="was saved with another cluster"):
         SavedState(replace(PLAN, options=options), "d").load()
 
 

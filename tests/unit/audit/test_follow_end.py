@@ -31,7 +31,7 @@ def test_a_pipeline_that_is_dead(world):
 
     assert world.followed() == {"duplicates": ("VALID", 0, 1), "gaps": ("UNKNOWN", 0, 1), "values": ("VALID", 0, 1)}
     assert "999 " in keep(world.found["gaps"].note)
-    assert any("ending: waits up to 15s for the rows of what was read" in line for line in world.said)
+    assert any("ending: waiting up to 15s for rows of records that were read" in line for line in world.said)
 
 
 def test_a_group_that_stands_still(world):
@@ -136,7 +136,7 @@ def test_a_transaction_that_stays_open(world, side):
 
     assert {verdict for verdict, _, _ in found.values()} == {"UNKNOWN"}
     topic = {"source": "orders", "sink": "squares"}[side]
-    assert f"a transaction is open in partition 0 of {topic}: what it holds" in world.found["values"].note
+    assert f"a transaction is open in partition 0 of {topic}: its records" in world.found["values"].note
 
 
 def test_a_transaction_that_ends_in_time(world):
@@ -160,7 +160,7 @@ def test_brokers_that_do_not_answer_at_the_end(world):
     world.after(4.5, gone)
 
     assert {verdict for verdict, _, _ in world.followed().values()} == {"UNKNOWN"}
-    assert "the brokers did not say in time where they are" in world.found["duplicates"].note
+    assert "the brokers did not give the ends in time" in world.found["duplicates"].note
 
 
 # topics that are not what they were -----------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_a_topic_that_is_created_anew_while_it_is_followed(world, side):
 
     assert {verdict for verdict, _, _ in found.values()} == {"UNKNOWN"}
     topic = {"source": "orders", "sink": "squares"}[side]
-    assert f"{topic} was deleted and created anew" in world.found["values"].note
+    assert f"{topic} was deleted and created again" in world.found["values"].note
     assert world.now_ms < 1_000_000 + 5000
 
 
@@ -205,7 +205,7 @@ def test_a_state_of_topics_that_were_created_anew(monkeypatch, tmp_path):
     assert world.followed()["gaps"] == ("VALID", 0, 1)
 
     assert SavedState(plan, "c", {"orders": "1", "squares": "1"}).load().counts.answered == 1
-    with pytest.raises(InconclusiveError, match=r"--state .*: squares was deleted and created anew since this was kept"):
+    with pytest.raises(InconclusiveError, match=r"--state .*: squares was deleted and created again since this file was saved"):
         SavedState(plan, "c", {"orders": "1", "squares": "2"}).load()
 
 
@@ -221,7 +221,7 @@ def test_a_state_without_topic_ids(tmp_path):
     with path.open("wb") as file:
         np.savez(file, **{**arrays, "told": np.frombuffer(json.dumps(told).encode(), np.uint8)})
 
-    with pytest.raises(AuditUsageError, match=r"was kept by an older version, which did not know whether .*; name another"):
+    with pytest.raises(AuditUsageError, match=r"was saved by an older version, which did not store .*; name another"):
         kept.load()
 
 
@@ -316,7 +316,7 @@ def test_a_source_that_is_cut_off_and_has_grown_beyond_the_place_again(world):
     world.after(1, rewritten)
 
     assert {verdict for verdict, _, _ in world.followed().values()} == {"UNKNOWN"}
-    assert "partition 0 of orders was cut off before " in world.found["values"].note
+    assert "partition 0 of orders was truncated before offset " in world.found["values"].note
 
 
 # going on, and beginning late -----------------------------------------------------------------------------------------------

@@ -54,9 +54,9 @@ def refused(name, *value):
         ("raise RuntimeError('a\\nb')", "cannot be imported: RuntimeError: a b ({}:1); mend the model"),
         ("raise BaseException", "cannot be imported: BaseException: ({}:1); mend the model"),
         ("import nowhere.at_all", "cannot be imported: ModuleNotFoundError: No module named 'nowhere' ({}:1); mend the model"),
-        ("g = 1", "f is not there in own_model_here; name a function of it"),
-        ("f = 1", "f is no function in own_model_here; name a function of it"),
-        ("f = None", "f is not there in own_model_here; name a function of it"),
+        ("g = 1", "f does not exist in own_model_here; name one of its functions"),
+        ("f = 1", "f is not a function in own_model_here; name one of its functions"),
+        ("f = None", "f does not exist in own_model_here; name one of its functions"),
     ],
 )
 def test_a_module_that_does_something_else(written, tmp_path, text, said):
