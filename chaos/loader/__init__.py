@@ -1,1 +1,1 @@
-"""The process that fills the source topic, and keeps a ledger of what was acknowledged."""
+"""The loader: a process that fills the source topic, and keeps a ledger of outcomes."""

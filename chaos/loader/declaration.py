@@ -1,8 +1,8 @@
-"""The loader: it writes the integers 0, 1, 2, … as decimal strings, as key and value, at a steady rate, and keeps a ledger.
+"""Declaration of the loader: it writes the integers 0, 1, 2, … as key and value at a steady rate, and keeps a ledger.
 
-Id ``i`` goes to partition ``i mod P``. Rows of one's own are in a file instead (`chaos.loader.rows_file`). The ledger is
-described in `chaos.loader.plain`, and what transactions change in `chaos.loader.transactions`. The process is
-`chaos.loader.process`. A loader of the user's own is run by `chaos.loader.user_loader`.
+Integers are decimal strings; id ``i`` goes to partition ``i mod P``. The user's own rows come from a file
+(`chaos.loader.rows_file`). `chaos.loader.plain` describes the ledger, and `chaos.loader.transactions` what transactions change.
+The process is `chaos.loader.process`. `chaos.loader.user_loader` runs a loader of the user.
 """
 
 import json
@@ -26,23 +26,23 @@ PLACEHOLDERS = (
     *("bootstrap", "source", "records", "rate", "seed", "folder", "prefix", "suffix"),
     *("java", "kafka_tools", "python", "project"),
 )
-"""Of a loader of the user's own."""
+"""Placeholders in the command of a user's own loader."""
 
 
 def marked(file: str, mark: str) -> str:
-    """The name of a file with the mark of its topic (`chaos.scenario.model.Scenario.marks`): ``ledger-customers.csv``."""
+    """Add the mark of its topic to a file's name (`chaos.scenario.model.Scenario.marks`): ``ledger-customers.csv``."""
     return f"{Path(file).stem}{mark}{Path(file).suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class FillSource:
-    """The loader.
+    """The loader of this project.
 
     Attributes:
-        records: how many ids, or rows.
+        records: number of ids, or of rows.
         rate_per_s: records per second.
-        rows: the file of rows of one's own; None for the integers.
-        ledger: the name of its file, in the folder of the run.
+        rows: the file with the user's own rows; None for the integers.
+        ledger: the ledger's file name, in the folder of the run.
     """
 
     records: int
@@ -52,7 +52,7 @@ class FillSource:
     ledger: str = LEDGER
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process, which ends by itself; what it is told is in a file beside its ledger."""
+        """Return the command of the process, which ends by itself; its orders are in a file beside its ledger."""
         told = {
             "bootstrap": endpoints.kafka,
             "topic": topics.source,
@@ -68,14 +68,14 @@ class FillSource:
         return Command((sys.executable, "-m", "chaos.loader.process", str(file)), option_variables(endpoints))
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
-        """The same one for every partition; empty without transactions."""
+        """Repeat the loader's one transactional.id for every partition; empty without transactions."""
         return (transactional_id(topics.source),) * topics.partitions if self.producing.transaction_records else ()
 
     def expected(self, spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
-        """What the source must contain according to the ledger, where integers are sent.
+        """Read from the ledger what the source must contain; for integers only.
 
         Returns:
-            id long, partition int, value string, required boolean (False when the outcome is unknown), position long (null).
+            id long, partition int, value string, required boolean (False if the outcome is unknown), position long (null).
         """
         ledger = spark.read.csv(
             str(folder / self.ledger), header=True, schema="id long, outcome string, partition int, offset long"
@@ -91,16 +91,16 @@ class FillSource:
 
 @dataclass(frozen=True, slots=True)
 class UserLoader:
-    """A loader of the user's own, which writes to the topic itself, and says what it was told (docs/adapters.md).
+    """A loader of the user's own: it writes to the topic itself, and reports the outcomes (docs/adapters.md).
 
     Attributes:
         words: the command, with `PLACEHOLDERS` and names of topics.
-        records: how many it must send.
-        rate_per_s: how many in a second it should send; it is told, and not held to it.
-        programs: what ``{java}`` and ``{kafka_tools}`` stand for.
+        records: number of records that it must send.
+        rate_per_s: records per second that it should send; the rate is passed on, and not enforced.
+        programs: values of ``{java}`` and ``{kafka_tools}``.
         environment: its variables, whose values may have placeholders, too.
-        working_directory: where it runs; "" for the folder of the run.
-        ledger: the name of its file, in the folder of the run.
+        working_directory: the folder in which it runs; "" for the folder of the run.
+        ledger: the ledger's file name, in the folder of the run.
     """
 
     words: tuple[str, ...]
@@ -113,7 +113,7 @@ class UserLoader:
     ledger: str = LEDGER
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process that runs it, and writes its ledger when it has ended."""
+        """Return the command of the process that runs the loader, and writes its ledger when it has ended."""
         numbers = {"records": str(self.records), "rate": f"{self.rate_per_s:g}", "seed": str(self.seed)}
         places = {"bootstrap": endpoints.kafka, "folder": str(folder), "python": sys.executable, "source": topics.source}
         known = {**of_topics(topics), **self.programs, **numbers, **places}
@@ -123,5 +123,5 @@ class UserLoader:
         return Command(run, {**environment, **option_variables(endpoints)})
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002
-        """It does not say whether it has any."""
+        """Return none: whether a user's loader has one is unknown."""
         return ()

@@ -1,13 +1,13 @@
-"""The loader without transactions: it sends rows at a steady rate, and keeps a ledger of the outcome of each.
+"""The loader without transactions: it sends rows at a steady rate, and keeps a ledger of their outcomes.
 
 The ledger (CSV ``id,outcome,partition,offset``) has one line for every id that was handed to the producer:
 
     ok       acknowledged, at this offset (empty if the broker only answered that it had the record already)
-    fail     refused, as it would have been at any attempt: it is not in the log
-    unknown  there was no answer, or none in time: it may be in the log, once
+    fail     refused, as every attempt would have been: the record is not in the log
+    unknown  no answer, or none in time: the record may be in the log, once
 
-The last error of a record says nothing about its earlier attempts, so an error is `fail` only if every attempt must have got
-the same answer (Jepsen's rule: an outcome in doubt is indeterminate).
+The last error of a record says nothing about earlier attempts, so an error is `fail` only if every attempt must have had the
+same answer (Jepsen's rule: an outcome in doubt is indeterminate).
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from chaos.loader.rows_file import Row, integers
 
 HEADER = "id,outcome,partition,offset\n"
 DELIVERY_TIMEOUT_MS = 60_000
-_LINGER_MS = 50  # with 10, three brokers take three times as much of the processor for a thousand records a second
+_LINGER_MS = 50  # with 10, three brokers use three times as much CPU for a thousand records a second
 _REPORTED_WITHIN_S = 1.2 * DELIVERY_TIMEOUT_MS / 1000
 _STOP_WITHIN_S = 5.0
 _FATAL_WITHIN_S = 1.0
@@ -44,10 +44,10 @@ class Producing:
 
     Attributes:
         idempotence: if False, a retry may write a record twice (``enable.idempotence=false``).
-        acks: ``all``, or 1 if a record is acknowledged when only the leader has it.
-        batch_records: how many records go into one request; None for as many as come within 10 ms.
-        in_flight: how many requests may wait for their answers on one connection.
-        transaction_records: how many records make a transaction; None for none. It needs idempotence and acks ``all``.
+        acks: ``all``, or 1 to acknowledge a record that only the leader has.
+        batch_records: records per request; None for as many as come within 50 ms.
+        in_flight: requests that may wait for their answers on one connection.
+        transaction_records: records per transaction; None for no transactions. It needs idempotence and acks ``all``.
     """
 
     idempotence: bool = True
@@ -57,7 +57,7 @@ class Producing:
     transaction_records: int | None = None
 
     def settings(self, bootstrap: str) -> dict[str, str | int | bool]:
-        """Those of a producer without transactions."""
+        """Return the settings of a producer without transactions."""
         batch = self.batch_records
         return {
             "bootstrap.servers": bootstrap,
@@ -72,45 +72,45 @@ class Producing:
 
 
 def due(records: int, rate_per_s: float, elapsed_s: float) -> int:
-    """How many of the records should have been sent by now; the first one is due at once."""
+    """Count the records that should have been sent by now; the first one is due at once."""
     return min(records, int(elapsed_s * rate_per_s) + 1)
 
 
 def record_of(row: Row) -> dict[str, Any]:
-    """What a producer is given of a row."""
+    """Return the arguments of `Producer.produce` for a row."""
     known = {"key": row.key, "value": row.value, "partition": row.partition}
     return {**known, "headers": list(row.headers)} if row.headers else known
 
 
 def outcome(error: KafkaError | None) -> str:
-    """The outcome that a delivery report stands for."""
+    """Map the error of a delivery report to an outcome."""
     if error is None:
         return "ok"
     return "fail" if error.code() in _REFUSED else "unknown"
 
 
 class Stoppable:
-    """Knows whether it was told to stop, and until when it may wait for what it has begun."""
+    """A loader that can be stopped, and then waits only a little for what it has begun."""
 
     _stop_by_s = float("inf")
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether `stop` was called."""
         return self._stop_by_s < float("inf")
 
     def stop(self) -> None:
-        """Begin nothing more, and wait only a little for the end of what has begun."""
+        """Begin nothing more, and wait only a little for what has begun."""
         self._stop_by_s = min(self._stop_by_s, monotonic_s() + _STOP_WITHIN_S)
 
 
 class Loader(Stoppable):
-    """Sends the rows, and keeps the ledger.
+    """Send the rows, and keep the ledger.
 
     Attributes:
-        sent: how many rows were handed to the producer.
-        refused: how many of them were refused for good.
-        why: what was said of the last one that was; "" if none was.
+        sent: rows that were handed to the producer.
+        refused: rows that were refused for good.
+        why: the error of the last refused row; "" if there is none.
     """
 
     def __init__(self, producer: Producer, topic: str, partitions: int, ledger: TextIO) -> None:
@@ -165,7 +165,7 @@ class Loader(Stoppable):
                 return
 
     def _wait_for_reports(self) -> None:
-        """In short turns, so that a signal is heard."""
+        """Wait in short turns, so that a signal is handled."""
         give_up_s = monotonic_s() + _REPORTED_WITHIN_S
         while self._unreported and monotonic_s() < min(give_up_s, self._stop_by_s):
             self._poll(0.1)

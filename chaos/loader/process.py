@@ -1,14 +1,14 @@
-"""The loader's process, which `chaos.loader.declaration.FillSource` starts, and tells in a file what to do.
+"""The loader's process; `chaos.loader.declaration.FillSource` starts it, and writes its orders to a file.
 
     python -m chaos.loader.process FILE
 
 FILE is JSON: ``bootstrap``, ``topic``, ``partitions``, ``records``, ``rate_per_s``, the paths ``ledger`` and ``rows``, and
-``producing`` (`chaos.loader.plain.Producing`). What the process says:
+``producing`` (`chaos.loader.plain.Producing`). The process prints, at its end:
 
-    {"event": "loaded", "records": 20000}     so many rows were sent; it ends. With "refused": 3, if so many were refused,
-                                              and "why", which is what was said of the last of them
+    {"event": "loaded", "records": 20000}     the number of rows that were sent; with "refused": 3, the number of refused rows,
+                                              and "why", the error of the last of them
 
-Beside that are the statements of a loader with transactions (docs/adapters.md).
+With transactions it prints further statements (docs/adapters.md).
 """
 
 import json
@@ -28,7 +28,7 @@ from chaos.loader.transactions import TransactionalLoader, transactional, transa
 
 
 def main() -> None:
-    """Fill a topic; ends with 0 after the last row or after SIGTERM, whatever the outcomes in the ledger are."""
+    """Fill a topic; exit with 0 after the last row or after SIGTERM, whatever the outcomes in the ledger are."""
     told = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     with Path(told["ledger"]).open("w", encoding="utf-8") as ledger:
         loader = _loader(told, ledger)
@@ -41,7 +41,7 @@ def _loader(told: Mapping[str, Any], ledger: TextIO) -> Loader | TransactionalLo
     producing, topic, partitions = Producing(**told["producing"]), told["topic"], told["partitions"]
     chosen: dict[str, Any] = librdkafka_options() | producing.settings(told["bootstrap"])
     if told["rows"]:
-        chosen["message.max.bytes"] = rows_file.LARGEST_BYTES + (1 << 20)  # whether one is too large is for the brokers to say
+        chosen["message.max.bytes"] = rows_file.LARGEST_BYTES + (1 << 20)  # brokers decide which row is too large
     if producing.transaction_records is None:
         return Loader(Producer(chosen), topic, partitions, ledger)
     chosen = transactional(chosen, transactional_id(topic))

@@ -1,14 +1,14 @@
-"""Rows of one's own: what a workload sends in place of integers, as a Parquet file of the run's folder.
+"""The user's own rows, which a workload sends in place of integers: a Parquet file in the run's folder.
 
-    id int64          its number in the order of sending, from 0 on; by it the ledger names a row
-    partition int32   where it is sent
-    number int64      its number among the rows of its partition
+    id int64          number of the row in the order of sending, from 0; the ledger names rows by it
+    partition int32   partition that the row is sent to
+    number int64      number of the row among those of its partition
     key, value        bytes, or null
     headers           list of (key, value); null for none
 
-Rows are data before they are sent, so that a run's folder has all that was sent, and a run can be judged against it. A row that
-says no partition goes where Kafka's default partitioner puts its key; one without a key goes to partition ``id mod P``, so that
-it is known beforehand too (Kafka's clients draw it).
+The file is written before anything is sent, so that the run's folder has all rows, and the run can be judged against them. A
+row without a partition goes where Kafka's default partitioner puts its key. A row without a key goes to partition ``id mod P``,
+so that its partition is known beforehand too (Kafka's clients choose it at random).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,15 +42,15 @@ _PAIR = 2
 
 
 class RowsError(Exception):
-    """The rows that are declared cannot be had; the message says what is wrong, where, and what to do."""
+    """The declared rows cannot be read or made; the message says what is wrong, where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record that is sent.
+    """A record to send.
 
     Attributes:
-        id: its number in the order of sending.
+        id: number of the row in the order of sending.
         headers: name and value of each.
     """
 
@@ -62,12 +62,12 @@ class Row:
 
 
 def write(path: Path, raw: Iterable[Any], partitions: int, records: int | None, *, name: Callable[[int], str]) -> int:
-    """Write what was declared, and return how many rows that are; memory stays bounded, however many they are.
+    """Write the declared rows, and return their number; memory stays bounded, however many they are.
 
     Args:
         raw: mappings with `COLUMNS`, or pairs of key and value.
-        records: how many there must be: of more the first are taken; None for as many as there are.
-        name: how people are told of the n-th, from 0 on.
+        records: the number of rows to take from the begin of `raw`; None for all.
+        name: names the n-th row in messages, from 0.
 
     Raises:
         RowsError: one is not a row, or there are too few or too many.
@@ -79,19 +79,19 @@ def write(path: Path, raw: Iterable[Any], partitions: int, records: int | None, 
         while batch := list(_batch(made)):
             written += len(batch)
             if written > MOST_ROWS:
-                raise RowsError(f"there are more than {MOST_ROWS} rows; declare how many are sent: records: {MOST_ROWS}")
+                raise RowsError(f"there are more than {MOST_ROWS} rows; declare how many to send: records: {MOST_ROWS}")
             writer.write_table(pa.Table.from_pylist(batch, schema=SCHEMA))
     if not written:
-        raise RowsError("there is no row, so nothing would be sent; give one at least")
+        raise RowsError("there are no rows to send; give at least one")
     if records is not None and written < records:
         raise RowsError(
-            f"there are {written} rows, and records: {records} were declared; declare records: {written}, or give more"
+            f"there are {written} rows, but records: {records} is declared; declare records: {written}, or give more rows"
         )
     return written
 
 
 def read(path: Path) -> Iterator[Row]:
-    """The rows in the order of sending, a part at a time."""
+    """Read the rows in the order of sending, a part at a time."""
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(_AT_ONCE):
             for one in batch.to_pylist():
@@ -100,16 +100,16 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def integers(records: int, partitions: int) -> Iterator[Row]:
-    """What is sent where no rows are declared: id ``i`` as a decimal string, as key and value, to partition ``i mod P``."""
+    """Yield the default rows: id ``i`` as a decimal string, as key and value, to partition ``i mod P``."""
     for number in range(records):
         text = str(number).encode()
         yield Row(number, number % partitions, text, text)
 
 
 def text(data: bytes | None) -> str | None:
-    """Bytes as people and verifiers read them: UTF-8 as it is, anything else, and what begins with ``0x``, as ``0x`` and hex.
+    """Show bytes as text: UTF-8 unchanged; other bytes, and a text that begins with ``0x``, as ``0x`` and hex.
 
-    No two texts are alike unless their bytes are. `chaos.matching.row_ids.text` says the same in SQL.
+    Two texts are equal only if their bytes are. `chaos.matching.row_ids.text` is the same function in SQL.
     """
     if data is None:
         return None
@@ -122,12 +122,12 @@ def text(data: bytes | None) -> str | None:
 
 @lru_cache(maxsize=100_000)
 def partition_of(key: bytes, partitions: int) -> int:
-    """Where Kafka's default partitioner puts a key: murmur2, without its sign (`org.apache.kafka.common.utils.Utils`)."""
+    """Partition a key like Kafka's default partitioner: murmur2, without its sign (`org.apache.kafka.common.utils.Utils`)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """The hash of Kafka's Java client, as 32 bits without a sign."""
+    """Hash like Kafka's Java client, as 32 bits without a sign."""
     found = (0x9747B28C ^ len(data)) & _MASK
     whole = len(data) - len(data) % 4
     for begin in range(0, whole, 4):
@@ -139,11 +139,11 @@ def murmur2(data: bytes) -> int:
     return found ^ found >> 15
 
 
-# what was declared --------------------------------------------------------------------------------------------------------
+# declared rows ------------------------------------------------------------------------------------------------------------
 
 
 def _batch(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Some of the rows, fewer where they are large."""
+    """Yield the next rows, fewer if they are large."""
     size = 0
     for row in islice(rows, _AT_ONCE):
         yield row
@@ -158,7 +158,7 @@ def _rows(raw: Iterator[tuple[int, Any]], partitions: int, name: Callable[[int],
         row = _row(one, lambda: name(id_))  # noqa: B023 - called at once
         if sum(len(row[column] or b"") for column in ("key", "value")) > LARGEST_BYTES:
             raise RowsError(
-                f"{name(id_)} is larger than 64 MB; give smaller ones (a broker refuses one of 1 MB, unless it is configured)"
+                f"{name(id_)} is larger than 64 MB; make it smaller (by default, a broker refuses records above 1 MB)"
             )
         home = row["partition"]
         if home is None:
@@ -180,7 +180,7 @@ def _row(one: Any, name: Callable[[], str]) -> dict[str, Any]:
         raise RowsError(f"{name()}: 'value' is missing; write null for a record without one")
     partition = given.get("partition")
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int) or partition < 0):
-        raise RowsError(f"{name()}: partition {partition!r} is not a whole number from 0 on")
+        raise RowsError(f"{name()}: partition {partition!r} is not a whole number; write one from 0")
     return {
         "key": _bytes(given.get("key"), name, "key"),
         "value": _bytes(given["value"], name, "value"),
@@ -204,12 +204,12 @@ def _headers(headers: Any, name: Callable[[], str]) -> list[dict[str, Any]] | No
         return None
     pairs = list(headers.items()) if isinstance(headers, Mapping) else [_pair_or_none(one) for one in headers]
     if not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
-        raise RowsError(f"{name()}: headers are no mapping of names to values, and no pairs of both")
+        raise RowsError(f"{name()}: headers must be a mapping of names to values, or pairs of both")
     return [{"key": key, "value": _bytes(value, name, f"header {key!r}")} for key, value in pairs]
 
 
 def _pair_or_none(one: Any) -> Any:
-    """Arrow has structs of key and value."""
+    """Accept a struct of key and value too, as Arrow gives it."""
     if isinstance(one, Mapping) and one.keys() == {"key", "value"}:
         return (one["key"], one["value"])
     return tuple(one) if isinstance(one, tuple | list) and len(one) == _PAIR else None

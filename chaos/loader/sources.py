@@ -1,13 +1,13 @@
-"""Where rows of one's own come from: a file of Parquet or JSON lines, or a Python function, which may be that of a package.
+"""Sources of the user's own rows: a file of Parquet or JSON lines, or a Python function, possibly of another package.
 
-Rows are read or made a part at a time. A function is run by a process of its own, for it may be anything; a generator need not
-end, if it is declared how many rows are sent. It is given a number, the seed, by which it may choose::
+Rows are read or made a part at a time. A function runs in a separate process, because it may do anything. It need not end if
+the number of rows is declared. Its argument is a number, the seed of its random choices::
 
     def orders(seed):
         for number in range(20_000):
             yield {"key": f"customer-{number % 97}", "value": json.dumps({"order": number})}
 
-One that another package has added is known by a name (`chaos.loader.generators`).
+A function of another package has a name (`chaos.loader.generators`).
 """
 
 import argparse
@@ -38,9 +38,9 @@ _KEPT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null
 
 
 def problem(file: Path) -> str:
-    """Why a file cannot give rows, as far as its name, its footer and its columns tell; "" if it can."""
+    """Say why a file cannot give rows, by its name, footer and columns alone; "" if it can."""
     if not file.exists():
-        return "is not there"
+        return "does not exist"
     if not file.is_file():
         return "is not a file"
     if file.suffix == PARQUET:
@@ -48,17 +48,17 @@ def problem(file: Path) -> str:
             return wrong_columns(parquet.read_schema(file))
         except (OSError, pa.ArrowException) as error:
             return f"is not Parquet ({str(error).splitlines()[0]})"
-    return "" if file.suffix in LINES else f"must end with {PARQUET}, or for JSON lines with {' or '.join(LINES)}"
+    return "" if file.suffix in LINES else f"must end with {PARQUET}, or, for JSON lines, with {' or '.join(LINES)}"
 
 
 def wrong_columns(schema: pa.Schema) -> str:
-    """Why these columns are no rows; "" if they are."""
+    """Say why these columns cannot be rows; "" if they can."""
     there = ", ".join(schema.names) or "none"
     if "value" not in schema.names:
         return f"has no column value; its columns are {there}"
     unknown = next((name for name in schema.names if name not in COLUMNS), None)
     if unknown is not None:
-        return f"has a column {unknown}, which no record has; columns are {', '.join(COLUMNS)}"
+        return f"has an unknown column {unknown}; a row has {', '.join(COLUMNS)}"
     for name in ("key", "value"):
         if name in schema.names and schema.field(name).type not in _KEPT:
             return f"has a {name} of type {schema.field(name).type}; cast it to text, or to bytes"
@@ -66,7 +66,7 @@ def wrong_columns(schema: pa.Schema) -> str:
 
 
 def count(file: Path) -> int:
-    """How many rows there are in a file in which nothing is wrong."""
+    """Count the rows of a file without `problem`."""
     if file.suffix == PARQUET:
         return int(parquet.read_metadata(file).num_rows)
     with file.open("rb") as lines:
@@ -74,10 +74,10 @@ def count(file: Path) -> int:
 
 
 def of_file(file: Path) -> Iterator[Any]:
-    """The rows of a file.
+    """Read the rows of a file.
 
     Raises:
-        RowsError: a line is not JSON, or a file of Parquet is damaged.
+        RowsError: a line is not JSON, or a Parquet file is damaged.
     """
     return _of_parquet(file) if file.suffix == PARQUET else _of_lines(file)
 
@@ -105,12 +105,12 @@ def _of_lines(file: Path) -> Iterator[Any]:
 
 
 class Function(NamedTuple):
-    """What yields the rows.
+    """The function that yields the rows.
 
     Attributes:
-        name: ``module:function``, or that of a generator.
-        folder: where the module is looked for first; "" for a generator.
-        arguments: what it is given beside the seed, by name.
+        name: ``module:function``, or the name of a generator.
+        folder: the folder where the module is looked up first; "" for a generator.
+        arguments: further arguments after the seed, by name.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Function(NamedTuple):
 
 
 def command(function: Function, seed: int, records: int | None, partitions: int, path: Path) -> tuple[str, ...]:
-    """The process that writes what a function yields. It ends with 0, or says on the last line of its errors what is wrong."""
+    """Return the command that writes a function's rows; it exits with 0, or prints the error as its last line."""
     given = {"--function": function.name, "--folder": function.folder, "--arguments": json.dumps(function.arguments)}
     given |= {"--seed": str(seed), "--partitions": str(partitions), "--path": str(path)}
     words = [word for pair in given.items() for word in pair]
@@ -138,8 +138,8 @@ def main() -> None:
     sys.excepthook = partial(_last_word, asked.function)
     try:
         _write(asked)
-    except SystemExit as end:  # with 0 the rows would seem to be whole
-        raise RowsError(f"{asked.function} called exit({end.code!r}); let it return when it has yielded all rows") from end
+    except SystemExit as end:  # with 0 the rows would seem to be complete
+        raise RowsError(f"{asked.function} called exit({end.code!r}); it must return when it has yielded all rows") from end
 
 
 def _write(asked: argparse.Namespace) -> None:
@@ -147,15 +147,15 @@ def _write(asked: argparse.Namespace) -> None:
     sys.excepthook = partial(_last_word, name)
     yielded = found(asked.seed, **asked.arguments)
     if not isinstance(yielded, Iterable) or isinstance(yielded, str | bytes):
-        raise RowsError(f"{name} gives a value of type {type(yielded).__name__}, not rows; yield one after the other")
+        raise RowsError(f"{name} returned a value of type {type(yielded).__name__}, not rows; yield one row after the other")
     rows_file.write(asked.path, yielded, asked.partitions, asked.records, name=lambda number: f"row {number} of {name}")
 
 
 def _found(function: str, folder: str) -> tuple[Callable[..., Any], str]:
-    """The function, and its name for people."""
+    """Find the function, and its name for messages."""
     module, is_function, name = function.partition(":")
     if not is_function:
-        from chaos.loader import generators  # noqa: PLC0415 - it imports the packages of others, which no function needs
+        from chaos.loader import generators  # noqa: PLC0415 - it imports other packages, which a plain function does not need
 
         if function not in generators.PLUGINS.things:
             raise RowsError(
@@ -170,7 +170,7 @@ def _found(function: str, folder: str) -> tuple[Callable[..., Any], str]:
 
 
 def _last_word(function: str, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """The stack, and then in one line what is wrong, with the place in the user's code."""
+    """Print the traceback, and then the error in one line, with the place in the user's code."""
     traceback.print_exception(kind, error, trace)
     if isinstance(error, RowsError):
         said = str(error)

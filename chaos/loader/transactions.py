@@ -1,12 +1,12 @@
-"""The loader with transactions: so many rows in each, one after the other, and the same ledger.
+"""The loader with transactions: a fixed number of rows in each, one after the other, and the ledger of `chaos.loader.plain`.
 
-A row is ``ok`` when its transaction was told committed, and ``unknown`` when its outcome was never learned. A transaction that
-was aborted leaves nothing: its rows are sent again in the next one, but those that were refused. What the client tells is
-stated as well (docs/adapters.md).
+A row is ``ok`` if the client reported its transaction as committed, and ``unknown`` if it never learned the outcome. An aborted
+transaction leaves nothing: the next one sends its rows again, except refused ones. The loader also prints the outcome that the
+client reports (docs/adapters.md).
 
-A request to end a transaction that was not answered at once may have been sent twice, and the second one may arrive in the
-middle of the next transaction. So a new producer takes over then, with a new epoch, which fences the late request
-(docs/findings/late-commit.md explains this).
+A request to end a transaction that is not answered at once may have been sent twice, and the second copy may arrive in the
+middle of the next transaction. Then a new producer takes over, whose new epoch fences the late request
+(docs/findings/late-commit.md).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,16 +25,16 @@ TRANSACTION_TIMEOUT_MS = 20_000
 RETRY_BACKOFF_MS = 250
 _AT_ONCE_S = 0.8 * RETRY_BACKOFF_MS / 1000  # librdkafka sends nothing again before that (RD_KAFKA_RETRY_JITTER_PERCENT)
 _ANSWERED_WITHIN_S = 60.0
-_TURN_S = 0.5  # in which a signal is heard
+_TURN_S = 0.5  # a signal waits at most so long
 
 
 def transactional_id(source: str) -> str:
-    """It begins with the name of the source, as all that a pipeline uses on a shared cluster."""
+    """Name the loader's transactional.id after the source: on a shared cluster, all names of a run begin alike."""
     return f"{source}-loader"
 
 
 def transactional(settings: dict[str, Any], transactional_id: str) -> dict[str, Any]:
-    """The settings of the loader's producer, with transactions."""
+    """Add the settings of transactions to those of the loader's producer."""
     return settings | {
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -44,7 +44,7 @@ def transactional(settings: dict[str, Any], transactional_id: str) -> dict[str, 
 
 
 class TransactionalLoader(Stoppable):
-    """Sends the rows, and keeps the ledger; its attributes are those of `chaos.loader.plain.Loader`."""
+    """Send the rows, and keep the ledger; attributes are those of `chaos.loader.plain.Loader`."""
 
     def __init__(
         self, made: Callable[[], Producer], topic: str, partitions: int, ledger: TextIO, transaction_records: int
@@ -91,7 +91,7 @@ class TransactionalLoader(Stoppable):
                     self._initialise()
 
     def _without_refused(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows of an aborted transaction that are sent again."""
+        """Return the rows of an aborted transaction that are sent again."""
         for row in rows:
             if row.id in self._refused:
                 self._ledger.write(f"{row.id},fail,{row.partition},\n")
@@ -100,7 +100,7 @@ class TransactionalLoader(Stoppable):
         return [row for row in rows if row.id not in self._refused]
 
     def _transact(self, rows: Sequence[Row]) -> str:
-        """Try to commit these; returns what was told."""
+        """Try to commit these rows; return the outcome that the client reported."""
         self._transaction += 1
         self._is_late = False
         offsets: dict[int, int] = {}
@@ -126,7 +126,7 @@ class TransactionalLoader(Stoppable):
         return "committed"
 
     def _told_after(self, error: KafkaError) -> str:
-        """An error that demands an abort leaves the outcome to us; after any other a new producer settles it."""
+        """Abort after an error that demands it; after any other error a new producer settles the outcome."""
         if error.txn_requires_abort():
             try:
                 self._ask(self._producer.abort_transaction)
@@ -160,10 +160,10 @@ class TransactionalLoader(Stoppable):
             self.why = error.str()
 
     def _ask(self, call: Callable[[float], object]) -> None:
-        """Make a call, again while it times out, as librdkafka demands; note whether its request may have been sent twice.
+        """Make a call, and repeat it while it times out, as librdkafka demands; note whether its request may be sent twice.
 
         Raises:
-            KafkaException: it failed, or was not answered in time.
+            KafkaException: the call failed, or was not answered in time.
         """
         began_s = monotonic_s()
         while True:
@@ -177,13 +177,13 @@ class TransactionalLoader(Stoppable):
         self._is_late = self._is_late or monotonic_s() - began_s >= _AT_ONCE_S
 
     def _initialise(self) -> None:
-        """Make the first epoch, or with a new producer the next: what the one before left is committed or aborted then.
+        """Begin the first epoch, or with a new producer the next one, which ends an open transaction of the one before.
 
         Raises:
             KafkaException: no broker did so in time.
         """
         if self._transaction:
             self._producer = self._made()
-        self._producer.list_topics(timeout=_ANSWERED_WITHIN_S)  # otherwise the coordinator is looked up by a 500 ms timer
+        self._producer.list_topics(timeout=_ANSWERED_WITHIN_S)  # otherwise a 500 ms timer looks up the coordinator
         self._ask(self._producer.init_transactions)
         self._is_late = False

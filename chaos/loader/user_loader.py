@@ -1,12 +1,12 @@
-"""The process that runs a loader of the user's own, and keeps its ledger by what it says (docs/adapters.md).
+"""The process that runs a user's own loader, and keeps the ledger from the lines that it prints (docs/adapters.md).
 
     {"sent": 7}                                 before the record is handed to the client
-    {"ok": 7, "partition": 2, "offset": 118}    it was acknowledged there; the offset is null where the client does not know it
-    {"fail": 7, "error": "…"}                   it was refused for good, and is not in the log
+    {"ok": 7, "partition": 2, "offset": 118}    acknowledged at this place; the offset is null if the client does not know it
+    {"fail": 7, "error": "…"}                   refused for good; the record is not in the log
 
-The ledger is CSV ``id,outcome,partition,offset,name,error``: ids count what was sent, the name is the loader's own, and an
-outcome is one of those in `chaos.loader.plain`. It is put in place when the loader has ended, and only if every line was
-understood: what is in half a ledger would make true records look like records that nobody sent.
+The ledger is CSV ``id,outcome,partition,offset,name,error``: ids number the sent records, the name is the loader's own, and an
+outcome is one of those in `chaos.loader.plain`. The ledger is moved into place when the loader has ended, and only if every
+line was understood: with half a ledger, true records would look like records that nobody sent.
 """
 
 import argparse
@@ -36,22 +36,22 @@ _Name = tuple[str, str]
 
 
 class StatementError(Exception):
-    """A line is not what a loader may say; the message has its number, its text, and what was expected."""
+    """A line is not a valid statement of a loader; the message has its number, its text, and the expected form."""
 
 
 class Ledger:
-    """What the loader said of its records, line by line.
+    """Ledger of a user's loader, built from its lines.
 
     Attributes:
-        sent: how many records it has sent.
-        refused: how many of them were refused for good.
+        sent: records that the loader has sent.
+        refused: records that were refused for good.
     """
 
     def __init__(self, into: TextIO, partitions: int, records: int) -> None:
         """Begin the ledger with its header.
 
         Args:
-            records: how many are declared, and may be sent.
+            records: the number of records that are declared, and may be sent.
         """
         self._out = csv.writer(into, lineterminator="\n")
         self._partitions = partitions
@@ -62,10 +62,10 @@ class Ledger:
         self._out.writerow(COLUMNS)
 
     def read(self, lines: Iterable[bytes]) -> None:
-        """Take down every line. Half a line at the end is left by a loader that was killed, and is passed over.
+        """Record every line. A killed loader may leave half a line at the end, which is ignored.
 
         Raises:
-            StatementError: a line is not what a loader may say.
+            StatementError: a line is not a valid statement of a loader.
         """
         for number, text in enumerate(lines, start=1):
             if text.strip():
@@ -75,7 +75,7 @@ class Ledger:
                 self._take(line)
 
     def close(self) -> None:
-        """What was sent and not answered has an unknown outcome."""
+        """Record the outcome of records without an answer as unknown."""
         for (_, name), id_ in self._open.items():
             self._out.writerow((id_, "unknown", "", "", one_line(name), ""))
 
@@ -86,7 +86,7 @@ class Ledger:
             self._begin(line, name)
             return
         if name not in self._open:
-            line.refuse(f'{name[1]!r} was sent before, and is answered once: the line {{"sent": {json.dumps(name[1])}}}')
+            line.refuse(f'the line {{"sent": {json.dumps(name[1])}}} before it, and one answer for each record')
         if line.word == "ok":
             place, error = line.place(self._partitions), ""
         else:
@@ -96,18 +96,18 @@ class Ledger:
 
     def _begin(self, line: "_Line", name: _Name) -> None:
         if name in self._open:
-            line.refuse(f"a name of its own for each record: {name[1]!r} was sent before, and has no answer yet")
+            line.refuse(f"an ID that is unique among unanswered records: {name[1]!r} was sent before, and has no answer yet")
         if self.sent == self._records:
-            line.refuse(f"no more than the {self._records} records that the workload declares; declare as many as are sent")
+            line.refuse(f"at most the {self._records} records that the workload declares; declare as many as the loader sends")
         self._open[name] = self.sent
         self.sent += 1
 
 
 class _Line:
-    """One line, and where it stands.
+    """One line of a loader, with its number.
 
     Attributes:
-        said: the object; None where it is not JSON.
+        said: the object; None if the line is not JSON.
         word: its first key.
     """
 
@@ -121,12 +121,12 @@ class _Line:
 
     def must_be_known(self) -> None:
         if self.word not in SHAPES:
-            self.refuse(f"one of {', '.join(SHAPES.values())}; what else a loader has to say goes to its standard error")
+            self.refuse(f"one of {', '.join(SHAPES.values())}; a loader prints everything else to standard error")
         if not self.said.keys() <= {*_KEYS[self.word], "by"}:
             self.refuse(SHAPES[self.word])
 
     def name(self) -> _Name:
-        """The client, where there are several, and its own name of the record."""
+        """Return the client, if there are several, and its own name of the record."""
         by, name = self.said.get("by", ""), self.said[self.word]
         if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in (by, name)):
             self.refuse(f"a text or a number as ID: {SHAPES[self.word]}")
@@ -148,7 +148,7 @@ class _Line:
 
     def refuse(self, expected: str) -> NoReturn:
         text = one_line(self._text.decode(errors="replace"), 120)
-        raise StatementError(f"line {self._number} of what the loader says is not understood: {text}; expected {expected}")
+        raise StatementError(f"line {self._number} of the loader's output is not understood: {text}; expected {expected}")
 
 
 def _is_number(value: object) -> bool:
@@ -158,15 +158,15 @@ def _is_number(value: object) -> bool:
 # the process ------------------------------------------------------------------------------------------------------------
 
 
-class _TookTooLong(Exception):  # noqa: N818 - no error: it was told to stop, and did not
-    """The loader was told to stop, and is killed now; what it started may still hold its output open."""
+class _TookTooLong(Exception):  # noqa: N818 - not an error of this process
+    """The loader did not stop in time, and is killed; processes that it started may still hold its output open."""
 
 
 def command(words: Sequence[str], records: int, partitions: int, ledger: Path, folder: str = "") -> tuple[str, ...]:
-    """The process that runs this command.
+    """Return the command of the process that runs the loader's command.
 
     Args:
-        folder: where the command runs; "" for that of the process.
+        folder: the folder in which the loader runs; "" for that of the process.
     """
     given = {"--words": json.dumps(words), "--records": records, "--partitions": partitions, "--ledger": ledger}
     given |= {"--folder": folder} if folder else {}
@@ -174,7 +174,7 @@ def command(words: Sequence[str], records: int, partitions: int, ledger: Path, f
 
 
 def main() -> None:
-    """Run the loader to its end, or until SIGTERM, which is handed on; end as it does, with its last words last in the log."""
+    """Run the loader to its end, or until SIGTERM, which is passed on; exit like the loader, whose last lines end the log."""
     parser = argparse.ArgumentParser(description="run a loader, and keep its ledger")
     for name, kind in (("words", json.loads), ("records", int), ("partitions", int), ("ledger", Path)):
         parser.add_argument(f"--{name}", type=kind, required=True)
@@ -194,7 +194,7 @@ def main() -> None:
 
 
 def _run(words: Sequence[str], folder: str | None, read: Callable[[IO[bytes]], None]) -> int:
-    """The exit code of the loader; 0 if it was told to stop."""
+    """Run the loader, and return its exit code; 0 if it was stopped by SIGTERM."""
     try:
         process = subprocess.Popen(
             words,

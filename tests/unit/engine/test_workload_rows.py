@@ -128,7 +128,7 @@ def test_a_file_that_was_changed_since_it_was_declared(tmp_path: Path) -> None:
     planned = run_plan(tmp_path, rows={"file": "a.jsonl"})
     (tmp_path / "a.jsonl").write_text('{"value": "a"}\n', encoding="utf-8")
 
-    with pytest.raises(InconclusiveError, match=r"^workload, rows, file: there are 1 rows, and records: 3 were declared"):
+    with pytest.raises(InconclusiveError, match=r"^workload, rows, file: there are 1 rows, but records: 3 is declared"):
         with_rows(planned, no_spark)
 
 
@@ -141,12 +141,12 @@ def test_a_file_that_was_changed_since_it_was_declared(tmp_path: Path) -> None:
             {"rows": {"python": "shop:many", "with": {"row": 3}}},
             r"python: shop:many raised TypeError: many\(\) got an unexpected keyword argument 'row'",
         ),
-        ({"records": 5, "rows": {"python": "shop:orders"}}, "python: there are 4 rows, and records: 5 were declared"),
+        ({"records": 5, "rows": {"python": "shop:orders"}}, "python: there are 4 rows, but records: 5 is declared"),
         (
             {"rate": "0.001/s", "rows": {"python": "shop:orders"}},
             "python: 4 records at 0.001/s take 4000 s; a workload must end",
         ),
-        ({"rows": {"file": "none.jsonl"}}, "file: .*none.jsonl is not there"),
+        ({"rows": {"file": "none.jsonl"}}, "file: .*none.jsonl does not exist"),
     ],
 )
 def test_rows_that_cannot_be_had(tmp_path: Path, workload: dict[str, object], said: str) -> None:

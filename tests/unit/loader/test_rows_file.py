@@ -87,7 +87,7 @@ def test_many_large_rows_are_written_part_by_part(tmp_path: Path) -> None:
         ([{"value": "a", "headers": {"x": 1}}], "row 0: header 'x' is a value of type int"),
         ([{"value": "a", "headers": ["x"]}], "row 0: headers"),
         ([{"value": b"x" * (65 << 20)}], "row 0 is larger than 64 MB"),
-        ([], "there is no row"),
+        ([], "there are no rows"),
     ],
 )
 def test_what_is_no_row(tmp_path: Path, raw: Any, said: str) -> None:
@@ -100,7 +100,7 @@ def test_what_is_no_row(tmp_path: Path, raw: Any, said: str) -> None:
 
 def test_fewer_rows_than_were_declared(tmp_path: Path) -> None:
     """The pipeline would have an easier life than the scenario says."""
-    with pytest.raises(RowsError, match="there are 1 rows, and records: 2 were declared; declare records: 1, or give more"):
+    with pytest.raises(RowsError, match="there are 1 rows, but records: 2 is declared; declare records: 1, or give more rows"):
         written(tmp_path, [("a", "b")], records=2)
 
 

@@ -81,13 +81,15 @@ def test_files_that_give_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     number, text = pa.array([1]), pa.array(["a"])
 
-    assert sources.problem(tmp_path / "none.parquet") == "is not there"
+    assert sources.problem(tmp_path / "none.parquet") == "does not exist"
     assert sources.problem(tmp_path) == "is not a file"
     assert sources.problem(tmp_path / "torn.parquet").startswith("is not Parquet (")
-    assert sources.problem(tmp_path / "a.csv") == "must end with .parquet, or for JSON lines with .jsonl or .ndjson or .json"
+    assert sources.problem(tmp_path / "a.csv") == "must end with .parquet, or, for JSON lines, with .jsonl or .ndjson or .json"
     assert keep(sources.problem(parquet_file(tmp_path / "1.parquet", key=text))).endswith(" key")
     assert sources.problem(parquet_file(tmp_path / "2.parquet", value=number)).startswith("has a value of type int64; cast it")
-    assert sources.problem(parquet_file(tmp_path / "3.parquet", value=text, amount=number)).startswith("has a column amount")
+    assert sources.problem(parquet_file(tmp_path / "3.parquet", value=text, amount=number)).startswith(
+        "has an unknown column amount"
+    )
 
 
 def made(folder: Path, function: str, seed: int = 1, records: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -112,10 +114,10 @@ def test_a_function_is_given_the_seed(tmp_path: Path) -> None:
     ("function", "said"),
     [
         ("stock:raises", "stock:raises raised LookupError: no such price ("),
-        ("stock:number", "stock:number gives a value of type int"),
+        ("stock:number", "stock:number returned a value of type int"),
         ("stock:numbers", "row 0 of stock:numbers is not a row but a value of type int"),
         ("stock:nothing", "there is no function nothing in stock"),
-        ("stock:few", "there are 1 rows, and records: 5 were declared"),
+        ("stock:few", "there are 1 rows, but records: 5 is declared"),
         ("shop.stock:few", "shop.stock:few cannot be imported: No module named 'shop'"),
     ],
 )

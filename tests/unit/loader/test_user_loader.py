@@ -71,7 +71,7 @@ def test_half_a_line_of_a_loader_that_was_killed() -> None:
         (b'{"sent": null}', "expected a text or a number as ID"),
         (b'{"sent": true}', "expected a text or a number as ID"),
         (b'{"sent": 2, "key": "a"}', 'expected {"sent": ID}'),
-        (b'{"ok": 2, "partition": 0, "offset": 1}', "'2' was sent before"),
+        (b'{"ok": 2, "partition": 0, "offset": 1}', 'the line {"sent": "2"} before it'),
         (b'{"sent": 1}', "'1' was sent before"),
         (b'{"ok": 1}', 'expected {"ok": ID, "partition": P, "offset": O}'),
         (b'{"ok": 1, "partition": 0}', 'expected {"ok": ID, "partition": P, "offset": O}'),
@@ -91,7 +91,7 @@ def test_a_line_that_is_not_understood(text: bytes, expected: str) -> None:
 
 def test_more_records_than_are_declared() -> None:
     """A run would be over before they have passed."""
-    with pytest.raises(StatementError, match="no more than the 1 records") as caught:
+    with pytest.raises(StatementError, match="at most the 1 records") as caught:
         kept(*lines({"sent": 1}, {"sent": 2}), records=1)
     keep(str(caught.value))
 

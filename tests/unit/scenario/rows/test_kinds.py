@@ -50,7 +50,7 @@ def test_a_kind_of_rows_gets_into_the_grammar_by_one_class(tmp_path: Path) -> No
 
     assert declared.count() == declared.make(making(tmp_path)) == 3
     assert [row.value for row in rows_file.read(tmp_path / rows_file.FILE)] == [b"a", b"b", b"c"]
-    with pytest.raises(rows_file.RowsError, match="there are 3 rows, and records: 9"):
+    with pytest.raises(rows_file.RowsError, match="there are 3 rows, but records: 9"):
         declared.make(making(tmp_path, wanted=9))
 
 
