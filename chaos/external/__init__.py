@@ -1,1 +1,1 @@
-"""A cluster that is already there: how it is declared, found and broken."""
+"""An existing cluster: its declaration, how it is found, and how clients log in."""

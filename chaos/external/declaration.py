@@ -1,9 +1,9 @@
-"""A system that is already there, as it is declared: the file of ``--chaos-external``.
+"""Declaration of an existing system: the file of ``--chaos-external``.
 
-It is a file of its own: what is broken and what must hold, which `scenarios.yaml` says, is the same wherever it is tried, while
-the address of a cluster and the login change from machine to machine.
+It is a separate file, because `scenarios.yaml` is the same on every system, while the address of a cluster and the login change
+from machine to machine.
 
-What may be done to such a system is in `chaos.scenario.support`.
+`chaos.scenario.support` knows which faults are possible on such a system.
 """
 
 import os
@@ -36,7 +36,7 @@ _MASTER = re.compile(r"local\[([0-9]+|\*)\]|spark://\S+|yarn|k8s://\S+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _MOST_PORT = 65_535
-_NOTHING = Message("no-external-system", "there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
+_NOTHING = Message("no-external-system", "the file declares no system; begin with `version: 1`, `bootstrap:` and `prefix:`")
 _OURS = ("bootstrap.servers", "security.protocol", "sasl.password", "sasl.jaas.config", "group.id", "transactional.id")
 
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -56,7 +56,7 @@ def _prefix(text: str) -> str:
         raise WrongValueError(
             "not-a-prefix",
             f"{shown(text)} is not a prefix; write four or more letters and digits that end with a hyphen, dot or underscore, "
-            "e.g. chaos-alice-: every topic and group that begins with it may be removed",
+            "e.g. chaos-alice-: runs may remove every topic and group that begins with it",
         )
     return text
 
@@ -67,7 +67,7 @@ def _command(text: str) -> str:
     except ValueError as error:
         raise WrongValueError("not-a-command", f"{shown(text)} is not a command: {str(error).lower()}") from None
     if not words:
-        raise WrongValueError("empty-hook", "a hook is a command, and this text is empty")
+        raise WrongValueError("empty-hook", "this hook is empty; write a command")
     for name in _PLACEHOLDER.findall(text):
         if name not in _HOOK_VALUES:
             known = ", ".join(f"{{{word}}}" for word in _HOOK_VALUES)
@@ -89,7 +89,7 @@ def _set(name: str) -> str:
     if not os.environ.get(name, "").strip():
         raise WrongValueError(
             "variable-not-set",
-            f"the variable {name} is not set, so there is nothing to hide; export it first, or remove it here",
+            f"the variable {name} is not set, so there is no secret to hide; export it first, or remove it here",
         )
     return name
 
@@ -104,7 +104,7 @@ def _extra(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _as_text(options: Any) -> Any:
-    """``true`` and ``4`` as texts, the only values that clients take."""
+    """Turn ``true`` and ``4`` into texts, the only values that clients take."""
     if not isinstance(options, Mapping):
         return options
     words = {True: "true", False: "false"}
@@ -133,7 +133,9 @@ class Tls(Declared):
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
         if (self.certificate is None) != (self.key is None):
-            raise WrongValueError("certificate-without-key", "a certificate goes with its key: write both, or neither")
+            raise WrongValueError(
+                "certificate-without-key", "a certificate needs its key, and a key its certificate: write both, or neither"
+            )
         return self
 
 
@@ -148,8 +150,8 @@ class Sasl(Declared):
 class DeclaredSpark(Declared):
     """The Spark that runs the pipeline.
 
-    ``executors: here`` says that they run on this machine, as they always do with ``local[N]``: only then can their network be
-    broken, and can they be killed.
+    ``executors: here`` means that executors run on this machine, as they always do with ``local[N]``. Only then can faults
+    break their network, and kill them.
     """
 
     master: Text
@@ -178,7 +180,7 @@ class DeclaredSpark(Declared):
 
 
 class Hooks(Declared):
-    """Commands that do to a broker what we cannot do ourselves; they run without a shell."""
+    """Commands that kill, start, pause or resume a broker; they run without a shell."""
 
     kill: Hook | None = None
     start: Hook | None = None
@@ -190,15 +192,15 @@ class Hooks(Declared):
     def _paired(self) -> Self:
         if (self.pause is None) != (self.resume is None):
             raise WrongValueError(
-                "pause-without-resume", "pause goes with resume: a broker that is paused must be resumed again"
+                "pause-without-resume", "pause needs resume, and resume needs pause: a paused broker must be resumed"
             )
         if self.start is not None and self.kill is None:
-            raise WrongValueError("start-without-kill", "start goes with kill: without it, nothing would ever be started")
+            raise WrongValueError("start-without-kill", "start needs kill: no broker is ever started without it")
         return self
 
 
 class External(Declared):
-    """A whole file."""
+    """The whole file."""
 
     version: Literal[1]
     bootstrap: Annotated[tuple[Address, ...], Field(min_length=1)]
@@ -207,9 +209,9 @@ class External(Declared):
     tls: Tls | None = None
     sasl: Sasl | None = None
     librdkafka: ClientOptions = Field(default_factory=dict, repr=False)
-    """further options of the clients of either kind."""
+    """further options of clients that are built on librdkafka."""
     java: ClientOptions = Field(default_factory=dict, repr=False)
-    """further options of the clients of either kind."""
+    """further options of Java clients."""
     spark: DeclaredSpark = DeclaredSpark(master="local[2]")
     hooks: Hooks = Hooks()
     secrets: tuple[SetVariable, ...] = ()
@@ -219,7 +221,7 @@ class External(Declared):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What can be done to this system from outside."""
+        """Capabilities of this system for faults."""
         given = {
             Capability.LINKS: True,
             Capability.PLAIN_CONNECTIONS: self.tls is None,
@@ -231,7 +233,7 @@ class External(Declared):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its protocol can be read on the wire, and be spoken without a login."""
+        """Whether connections are unencrypted and need no login."""
         return self.tls is None and self.sasl is None
 
 
@@ -239,7 +241,7 @@ def load(path: Path) -> External:
     """Read a file; its paths are relative to its folder.
 
     Raises:
-        ScenarioError: it cannot be read, or it is wrong; one line for every error.
+        ScenarioError: the file cannot be read, or is wrong; one line for every error.
     """
     external, folder = load_text(read(path), path), path.absolute().parent
     if external.tls is None:
@@ -250,7 +252,7 @@ def load(path: Path) -> External:
 
 
 def load_text(text: str, path: Path) -> External:
-    """Read the text of a file; `path` is named in errors, which are those of `load`."""
+    """Read the text of a file; errors name `path`, and are those of `load`."""
     tree = tree_of(text, path, _NOTHING)
     try:
         return External.model_validate(tree)

@@ -1,4 +1,4 @@
-"""A system that is already there: it is examined before anything is made, and reached through proxies of ours where possible.
+"""Find and check an existing system before anything is created, and reach it through our proxies where possible.
 
     driver and executors (JVMs) ── "kafka-1" ──▶ 127.N.10.1:9092 [Toxiproxy] ──▶ kafka-1:9092      by jdk.net.hosts.file
     loader, Python, auditor     ── "kafka-1" ─────────────────────────────────▶ kafka-1:9092      by the system's resolver
@@ -55,9 +55,9 @@ _ASK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ExternalSpark:
-    """A `chaos.cluster.spark.SparkCluster` of which no process is ours; `is_here` says that executors run on this machine.
+    """A `chaos.cluster.spark.SparkCluster` that somebody else started; `is_here`: its executors run on this machine.
 
-    This repository's tests cover ``spark://`` and ``local[N]``; ``yarn`` and ``k8s://`` are passed on to Spark as they are.
+    This repository's tests cover ``spark://`` and ``local[N]``; ``yarn`` and ``k8s://`` are passed to Spark unchanged.
     """
 
     master: str
@@ -77,13 +77,13 @@ class ExternalSpark:
         raise LookupError(f"the master {self.master} is not a process of ours")
 
     def start(self) -> None:
-        """It runs already."""
+        """Do nothing: the cluster is running already."""
 
     def started(self) -> bool:
         return True
 
     def wait_until_ready(self) -> None:
-        """Return when its master can be reached.
+        """Wait until the master can be reached.
 
         Raises:
             DeadlineError: it cannot.
@@ -91,13 +91,13 @@ class ExternalSpark:
         clock.wait_until(lambda: not self.unhealthy(), within_s=10, reason="Spark's master", every_s=0.5, seen=self.unhealthy)
 
     def check(self) -> None:
-        """Raise RuntimeUnavailableError if the master cannot be reached; only Spark can find those of YARN and Kubernetes."""
+        """Raise RuntimeUnavailableError if a ``spark://`` master cannot be reached; only Spark can find YARN and Kubernetes."""
         wrong = self.unhealthy()
         if wrong:
             raise RuntimeUnavailableError(f"{wrong[0]}; check spark: {{master: …}} in the external file, and the network")
 
     def unhealthy(self) -> list[str]:
-        """Why a ``spark://`` master cannot be reached; of several addresses, one is enough."""
+        """Say why a ``spark://`` master cannot be reached; one of several addresses is enough."""
         wrong = []
         for one in self.master.removeprefix("spark://").split(",") if self.master.startswith("spark://") else ():
             url = _URL.fullmatch(f"spark://{one}")
@@ -129,10 +129,10 @@ class ExternalSpark:
 
 
 def found(place: Place, external: External, echo: Echo) -> System:
-    """The declared system, after all checks; nothing has been made by then, neither here nor there.
+    """Find the declared system, and check it; nothing is created on either side.
 
     Raises:
-        RuntimeUnavailableError: the cluster or Spark's master cannot be reached, brokers are too few, or a right is missing.
+        RuntimeUnavailableError: cluster or Spark's master cannot be reached, brokers are too few, or a permission is missing.
     """
     cluster = look(external)
     kafka = Kafka(cluster, Brokers(place.runtime))
@@ -153,10 +153,10 @@ def found(place: Place, external: External, echo: Echo) -> System:
 
 
 def look(external: External) -> Cluster:
-    """The cluster behind the bootstrap servers.
+    """Find the cluster behind the bootstrap servers.
 
     Raises:
-        RuntimeUnavailableError: no broker answers, or none lets us in.
+        RuntimeUnavailableError: no broker answers, or none accepts the login.
     """
     options, errors = security.librdkafka(external), list[KafkaError]()
     unseen = Cluster({}, external.prefix, external.replication, options, security.java(external))
@@ -167,7 +167,7 @@ def look(external: External) -> Cluster:
             lambda: _metadata(client, errors), within_s=_ANSWERS_WITHIN_S, reason="metadata", ignore=(KafkaException,)
         )
     except (KafkaException, DeadlineError, HopelessError) as error:
-        # To a request for metadata, a wrong password looks like a time-out: librdkafka reported the reason on the way.
+        # A request for metadata with a wrong password only times out; librdkafka has reported the reason before.
         telling = [one for one in errors if one.code() in _SELF_EXPLAINED] or errors
         why = " ".join(telling[0].str().split()) if telling else str(error)
         raise RuntimeUnavailableError(
@@ -178,7 +178,7 @@ def look(external: External) -> Cluster:
 
 
 class HopelessError(Exception):
-    """Waiting is of no use: every broker refused the connection, or refused us."""
+    """Waiting is useless: every broker refused the connection or the login."""
 
 
 def _metadata(client: AdminClient, errors: list[KafkaError]) -> Any:
@@ -192,15 +192,15 @@ def _metadata(client: AdminClient, errors: list[KafkaError]) -> Any:
 
 
 def check(kafka: Kafka, external: External) -> None:
-    """Ask the cluster whether it allows what a run does; nothing is made.
+    """Check that the cluster allows what a run does, without creating anything.
 
     Raises:
-        RuntimeUnavailableError: too few brokers, or a right is missing.
+        RuntimeUnavailableError: there are too few brokers, or a permission is missing.
     """
     brokers = kafka.cluster.brokers
     if len(brokers) < external.replication:
         raise RuntimeUnavailableError(
-            f"replication {external.replication} needs as many brokers, and the cluster has {len(brokers)}: "
+            f"replication {external.replication} needs {external.replication} brokers, and the cluster has {len(brokers)}: "
             f"{', '.join(f'{host}:{port}' for host, port in brokers.values())}; write replication: {len(brokers)}"
         )
     try:
@@ -209,14 +209,14 @@ def check(kafka: Kafka, external: External) -> None:
     except KafkaException as error:
         raise RuntimeUnavailableError(_refusal(error.args[0], external)) from error
     except DeadlineError as error:
-        raise RuntimeUnavailableError(f"the cluster answers, and has no coordinator for groups: {error}") from error
+        raise RuntimeUnavailableError(f"the cluster answers, but has no group coordinator: {error}") from error
 
 
 def _check_groups(cluster: Cluster) -> None:
     """Ask for the offsets of a group that does not exist, which does not create it.
 
     Raises:
-        KafkaException: we may not use groups.
+        KafkaException: the client is not authorized to use groups.
         DeadlineError: there is no coordinator.
     """
     name = f"{cluster.prefix}{_PROBE}"
@@ -233,7 +233,7 @@ def _check_groups(cluster: Cluster) -> None:
 
 
 def _forbidden(consumer: Consumer, topic: str) -> KafkaError | None:
-    """The error that forbids the consumer its group, if any."""
+    """Return the authorization error of the consumer's group, if any."""
     try:
         found = consumer.committed([TopicPartition(topic, 0)], timeout=_TURN_S)
     except KafkaException as error:
@@ -246,16 +246,16 @@ def _forbidden(consumer: Consumer, topic: str) -> KafkaError | None:
 def _refusal(error: KafkaError, external: External) -> str:
     who = external.sasl.username if external.sasl else "this client"
     if error.code() not in _FORBIDDEN:
-        return f"the cluster would not create topics that begin with {external.prefix!r}: {error.str()}"
+        return f"the cluster refuses to create topics that begin with {external.prefix!r}: {error.str()}"
     kind = "--group" if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED else "--topic"
     return (
-        f"{who} may not use names that begin with {external.prefix!r} on this cluster ({error.str()}); let it: "
+        f"{who} is not authorized for names that begin with {external.prefix!r} on this cluster ({error.str()}); run: "
         f"kafka-acls --add --allow-principal User:{who} --operation All --resource-pattern-type prefixed "
         f"{kind} {external.prefix}"
     )
 
 
-# how its brokers are reached -------------------------------------------------------------------------------------------
+# reaching the brokers --------------------------------------------------------------------------------------------------
 
 
 def _links(cluster: Cluster, addresses: Addresses, toxiproxy: Toxiproxy) -> Iterator[Link]:
@@ -273,11 +273,11 @@ def proxy_hosts(cluster: Cluster, addresses: Addresses) -> Mapping[str, str]:
 
 
 def hosts_file(cluster: Cluster, addresses: Addresses, others: Mapping[str, str], system_hosts: str) -> str:
-    """The text of a hosts file for JVMs; it replaces all other resolution, so it holds every name that they will ask for.
+    """Return the text of a hosts file for JVMs; it replaces all other resolution, so it holds every name that they look up.
 
     Args:
-        cluster: its names are resolved to our proxies.
-        addresses: where these are.
+        cluster: its names resolve to our proxies.
+        addresses: the addresses of the proxies.
         others: further names -> addresses.
         system_hosts: the text of /etc/hosts.
     """
@@ -294,7 +294,7 @@ def _without_names(line: str, names: Mapping[str, str]) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Whether this is an IP address: it is not looked up, so it cannot be made to lead to a proxy."""
+    """Whether this is an IP address: clients do not look it up, so it cannot lead to a proxy."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -324,7 +324,7 @@ def _spark(place: Place, external: External, cluster: Cluster) -> ExternalSpark:
 
 
 def _resolved(external: External) -> Mapping[str, str]:
-    """What JVMs look up besides the brokers: the names of Spark's master and of this machine, as the system resolves them."""
+    """Resolve the names that JVMs look up besides the brokers: those of Spark's master and of this machine."""
     urls = external.spark.master.removeprefix("spark://").split(",") if external.spark.master.startswith("spark://") else []
     names = [socket.gethostname(), *(url.rpartition(":")[0] for url in urls)]
     found = {}
@@ -332,22 +332,22 @@ def _resolved(external: External) -> Mapping[str, str]:
         try:
             found[name] = socket.gethostbyname(name)
         except OSError:
-            continue  # a JVM that needs it will report it
+            continue  # a JVM that needs the name reports the error
     return {name: address for name, address in found.items() if not is_address(name)}
 
 
 def _remarks(external: External, cluster: Cluster) -> Iterator[str]:
     brokers = ", ".join(f"broker-{number} is {host}:{port}" for number, (host, port) in cluster.brokers.items())
-    yield f"a cluster that is there already: {brokers}; whatever begins with {cluster.prefix!r} is made and removed"
+    yield f"existing cluster: {brokers}; runs create and remove topics and groups that begin with {cluster.prefix!r}"
     unnamed = sorted({host for host, _ in cluster.brokers.values() if is_address(host)})
     if unnamed and external.spark.is_here:
-        yield f"brokers advertise {', '.join(unnamed)}, not a host name: faults of links to them cannot take effect"
+        yield f"brokers advertise {', '.join(unnamed)}, not a host name: faults on links to them cannot take effect"
     left = left_over(cluster)
     if left:
-        yield f"{len(left)} topics of other runs are there: {', '.join(left[:_FEW])}{' …' if len(left) > _FEW else ''}"
+        yield f"{len(left)} topics of other runs exist: {', '.join(left[:_FEW])}{' …' if len(left) > _FEW else ''}"
 
 
 def left_over(cluster: Cluster) -> list[str]:
-    """Topics with our prefix: of a run that was killed, or of one that runs elsewhere now."""
+    """List topics with our prefix: a killed run left them, or a run elsewhere uses them now."""
     metadata: Any = cluster.client().list_topics(timeout=_ANSWERS_WITHIN_S)
     return sorted(name for name in metadata.topics if name.startswith(cluster.prefix))

@@ -1,4 +1,4 @@
-"""How clients log in: one declaration, translated into the options of librdkafka and into those of Kafka's Java clients.
+"""Translate the declared login into the options of librdkafka and of Kafka's Java clients.
 
 ==================  ====================================  ================================================================
 declared            librdkafka                            Java (KIP-651: PEM)
@@ -30,14 +30,14 @@ _NO_TOPICS = {"allow.auto.create.topics": "false"}  # a consumer that asks for a
 
 
 class Hidden(dict[str, str]):
-    """Options that show only their names: pytest prints the arguments of every function that an error passed through."""
+    """Options whose repr shows only names: pytest prints the arguments of every function that an error passed through."""
 
     def __repr__(self) -> str:
         return f"{{{', '.join(f'{name}: …' for name in self)}}}"
 
 
 def librdkafka(external: External) -> Mapping[str, str]:
-    """The options of every client that is built on librdkafka.
+    """Return the options of every client that is built on librdkafka.
 
     Raises:
         RuntimeUnavailableError: a file or the password is missing.
@@ -46,7 +46,7 @@ def librdkafka(external: External) -> Mapping[str, str]:
 
 
 def java(external: External) -> Mapping[str, str]:
-    """The options of every Java client; for Spark they are prefixed with ``kafka.``.
+    """Return the options of every Java client; for Spark they are prefixed with ``kafka.``.
 
     Raises:
         RuntimeUnavailableError: a file or the password is missing.
@@ -56,7 +56,7 @@ def java(external: External) -> Mapping[str, str]:
 
 
 def secrets(external: External) -> Secrets:
-    """What hooks must not put on record: the variables that the file names, and the password of the login."""
+    """Return the values that hooks must not record: the variables that the file names, and the password of the login."""
     names = (*external.secrets, *((external.sasl.password_env,) if external.sasl else ()))
     found = (os.environ.get(name, "").strip() for name in names)
     return Secrets(tuple(value for value in found if value))
@@ -101,7 +101,7 @@ def _java_sasl(sasl: Sasl | None) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """As JAAS reads it between double quotes."""
+    """Escape a text for JAAS, which reads it between double quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
