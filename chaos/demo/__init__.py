@@ -1,1 +1,1 @@
-"""`chaos demo`: two scenarios, one VALID and one INVALID, explained while they run."""
+"""`chaos demo`: run two scenarios, one VALID and one INVALID, and explain them."""

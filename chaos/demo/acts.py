@@ -1,7 +1,7 @@
-"""The two scenarios of the demo: a program that is right, then one that is wrong, under the same fault.
+"""The two scenarios of the demo: a correct program, then a wrong one, under the same fault.
 
-The second scenario is declared `expect: valid`, too, so it ends red, as a reader's own scenario does when it finds a defect.
-With its counts declared it would be a control, and green: nobody should have to learn that first.
+The second scenario also declares `expect: valid`, so it ends red, like a reader's own scenario that finds a defect. With its
+counts declared it would be a control, and green; a first demo should not need that concept.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Labelled = Iterator[tuple[str, str]]
 
 INTRODUCTION = (
     "Two small programs copy a Kafka topic, 100 records at a time. Both are killed at the same step: the rows of a batch are "
-    "in the log, and the position behind it is not stored yet. One of the programs is right, and the other one is not."
+    "in the log, and the position behind it is not stored yet. One program is correct, and the other one is not."
 )
 SYSTEM = (
     "three Kafka brokers, with a proxy on every connection, on loopback addresses of this machine; they end with the demo. "
@@ -33,9 +33,9 @@ class Act:
 
     Attributes:
         setting: label -> what a reader must know before it begins.
-        steps: phase, or ``fault`` and its step -> what is said of it; ``{}`` is its proof. Of other phases nothing is said.
-        verdict, found: how it must end, and how many anomalies each verifier must find.
-        lesson: how to read the outcome, if it is that.
+        steps: phase, or ``fault`` and its step -> its explanation; ``{}`` is the fault's proof. Other phases print nothing.
+        verdict, found: the expected verdict, and the expected number of anomalies of each verifier.
+        lesson: explains the expected outcome.
     """
 
     scenario: str
@@ -47,7 +47,7 @@ class Act:
 
     @property
     def expects(self) -> str:
-        """``INVALID with duplicates 100, ordering 99``."""
+        """Name the expected outcome: ``INVALID with duplicates 100, ordering 99``."""
         counts = ", ".join(f"{name} {count}" for name, count in self.found.items())
         return f"{self.verdict.name}{f' with {counts}' if counts else ''}"
 
@@ -55,7 +55,7 @@ class Act:
         return report.verdict is self.verdict and found(report) == self.found
 
     def told(self, event: Event) -> str:
-        """What is said of an event; "" for nothing. What goes wrong is said as in every run."""
+        """Explain an event; "" to print nothing. Failures are printed as in every run."""
         match event.value:
             case PhaseBegan(phase=phase):
                 return self.steps.get(phase, "")
@@ -70,7 +70,7 @@ class Act:
 
 
 def found(report: Report) -> dict[str, int]:
-    """Verifier -> how many anomalies of the output it has found, if any."""
+    """Map each verifier to the number of anomalies that it found in the output, if any."""
     return {finding.verifier: finding.count for finding in _of_output(report) if finding.count}
 
 
@@ -80,7 +80,7 @@ def _of_output(report: Report) -> Sequence[Finding]:
 
 def _lesson_of_transactions(report: Report) -> Labelled:
     aborted = sum(finding.counts.get("aborted", 0) for finding in _of_output(report) if finding.verifier == "atomicity")
-    yield "means", "Each word is a verifier, and the number is what it has found: no row is there twice, none is lost, …"
+    yield "means", "Each word is a verifier, and the number counts its anomalies: no row is there twice, none is lost, …"
     yield (
         "why",
         (
@@ -138,8 +138,8 @@ ACTS = (
             "fault prove": "Proof that this had an effect, its processes are gone: {}. Without a proof the run is UNKNOWN.",
             "fault heal": "The program is started again, and begins at the last position that was stored.",
             "heal": "Heal: nothing is broken any more, and the output must grow again.",
-            "drain": "Drain: the program copies what is left.",
-            "observe": "Observe: both topics are read to their ends, by Spark, which is started now.",
+            "drain": "Drain: the program copies the remaining records.",
+            "observe": "Observe: both topics are read to their ends, by Spark, which starts now.",
             "judge": "Judge: Spark compares input and output, record by record.",
         },
         verdict=Verdict.VALID,
@@ -150,8 +150,8 @@ ACTS = (
         scenario="killed-between-two-steps",
         setting={
             "program": "copy_in_steps.py: it writes the rows of a batch, and then it commits the position. No transaction.",
-            "promise": "The same: every record is copied once, in order.",
-            "fault": "The same: SIGKILL while the answer to the fifth Produce is on the wire.",
+            "promise": "It copies every record once, in order, as the first program does.",
+            "fault": "SIGKILL while the answer to the fifth Produce is on the wire, as before.",
         },
         steps={
             "set_up": "Set up.",

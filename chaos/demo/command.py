@@ -1,4 +1,4 @@
-"""`chaos demo`: two scenarios in a folder of their own, run and explained."""
+"""`chaos demo`: run two scenarios in a folder of their own, and explain them."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ def main(into: Path) -> int:
     """Write the files, run both scenarios, and say what to look at next.
 
     Returns:
-        The exit code: 0 both ended as they must, 1 one did not, 2 the folder cannot be used, 3 one is UNKNOWN, 130 interrupted.
+        The exit code: 0 both ended as expected, 1 one did not, 2 the folder cannot be used, 3 one is UNKNOWN, 130 interrupted.
 
     Raises:
-        RuntimeUnavailableError: the system cannot run here, or a part of it cannot be had. No file is written then.
+        RuntimeUnavailableError: the system cannot run here, or a part of it cannot be fetched. No file is written then.
     """
     try:
         folder.check(into)
-        from chaos.demo.stage import Stage  # noqa: PLC0415 - takes two seconds, and a folder that is refused needs none of it
+        from chaos.demo.stage import Stage  # noqa: PLC0415 - takes two seconds, which a refused folder need not cost
 
         stage = Stage(into)
         stage.require_machine()
@@ -30,5 +30,5 @@ def main(into: Path) -> int:
         typer.echo(f"chaos demo: {error}", err=True)
         return _WRONG_USAGE
     except KeyboardInterrupt:
-        typer.echo(f"interrupted: all that was started has ended; what was written is in {into}")
+        typer.echo(f"interrupted: all processes of the demo have ended; its files are in {into}")
         return _INTERRUPTED

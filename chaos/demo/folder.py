@@ -1,6 +1,6 @@
-"""The folder of a demo: a scenarios file and two programs, which are the user's to read and to change.
+"""The folder of a demo: a scenarios file and two programs, which the user may read and change.
 
-A file that is there is never written over: the folder is new, empty, or that of an earlier demo in which nothing was changed.
+No existing file is overwritten: the folder is new, empty, or the unchanged folder of an earlier demo.
 """
 
 from pathlib import Path
@@ -21,29 +21,29 @@ class DemoUsageError(ChaosError):
 
 
 def texts() -> dict[str, str]:
-    """Name -> text of each file, the scenarios first: they tell a later demo whose folder it is."""
+    """Map each file to its text, the scenarios first: by them a later demo recognizes its folder."""
     shipped = {path.name: path.read_text(encoding="utf-8") for path in sorted(_SHIPPED.glob("*.*"))}
     return {SCENARIOS: shipped.pop(SCENARIOS), **shipped, _IGNORED: "*\n"}
 
 
 def check(folder: Path) -> None:
-    """Check that the files can be written, and that nothing of the user's is there.
+    """Check that the files can be written, and that the folder holds no files of the user.
 
     Raises:
-        DemoUsageError: they cannot, or something is.
+        DemoUsageError: a file cannot be written, or the folder holds other files.
     """
     try:
         if folder.is_dir() and any(folder.iterdir()):
             _require_earlier_demo(folder)
         elif folder.exists() and not folder.is_dir():
-            raise DemoUsageError(f"{folder}: is a file, and a folder is needed; {_ELSEWHERE}")
+            raise DemoUsageError(f"{folder}: is a file; {_ELSEWHERE}")
         require_folder(folder)
     except OSError as error:
         raise _failed(folder, error) from None
 
 
 def write(folder: Path) -> None:
-    """Write the files that are not there yet.
+    """Write the files that do not exist yet.
 
     Raises:
         DemoUsageError: one cannot be written.
@@ -60,12 +60,12 @@ def write(folder: Path) -> None:
 def _require_earlier_demo(folder: Path) -> None:
     marker = texts()[SCENARIOS].partition("\n")[0]
     if _text(folder / SCENARIOS).partition("\n")[0] != marker:
-        raise DemoUsageError(f"{folder}: is not empty, and not the folder of an earlier demo; {_ELSEWHERE}")
+        raise DemoUsageError(f"{folder}: is not empty, and is not the folder of an earlier demo; {_ELSEWHERE}")
     for name, text in texts().items():
         if (folder / name).exists() and _text(folder / name) != text:
             raise DemoUsageError(
-                f"{folder / name}: differs from what this demo writes, and is not overwritten; {_ELSEWHERE}, "
-                f"or run what is there: cd {folder} && pytest -m chaos {SCENARIOS}"
+                f"{folder / name}: differs from the file of this demo, and is not overwritten; {_ELSEWHERE}, "
+                f"or run the existing files: cd {folder} && pytest -m chaos {SCENARIOS}"
             )
 
 

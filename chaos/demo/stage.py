@@ -1,7 +1,7 @@
-"""Runs the scenarios of the demo as pytest would, and explains what happens.
+"""Run the scenarios of the demo as pytest would, and explain them.
 
-The runs, their verdicts and their pages are made by the engine and by the reports, as everywhere; here is only what is said
-beside them. It imports more than fifteen modules: each step from the machine to a page is one.
+The engine and the reports make runs, verdicts and pages, as everywhere; this module only adds the explanations. It imports more
+than fifteen modules, one for each step from the machine to a page.
 """
 
 import shlex
@@ -30,7 +30,7 @@ from chaos.report.summary import COLOURS
 from chaos.scenario.load import ScenarioFile, load
 from verifiers.base import Verdict
 
-_SEED = 1  # of the choices of a run; the demo is the same each time
+_SEED = 1  # fixed, so that each demo is the same
 _WIDEST = 100
 _NARROWEST = 40
 _INDENT = len("    0.0 s  ")
@@ -38,29 +38,29 @@ _MARGIN = "  "
 _PARTS_MISSING = (
     "parts are missing: fetching Kafka and Spark's connector, about 55 MB, once for this user, as `chaos parts` does"
 )
-_CUT_SHORT = "The demo was cut short, or it goes on: a run may be missing."
+_CUT_SHORT = "The demo is still running, or was interrupted: a run may be missing."
 
 
 class Stage:
-    """Runs the scenarios in the folder of the demo, and explains them on the terminal."""
+    """Run the scenarios in the folder of the demo, and explain them on the terminal."""
 
     def __init__(self, into: Path) -> None:
-        """Nothing is written or started."""
+        """Set the folder; nothing is written or started."""
         self._into = into
         self._width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
 
     def say(self, text: Text | str = "") -> None:
-        """Print it, and break no line: a command or a path in it can be copied."""
+        """Print a text without breaking lines, so that commands and paths can be copied."""
         Console(highlight=False, markup=False, width=self._width).print(text, soft_wrap=True)
 
     def labelled(self, rows: Iterable[tuple[str, str]]) -> Text:
-        """Labels, and beside each its text."""
+        """Lay out labels, each with its text beside it."""
         margin = _INDENT - len(_MARGIN)
         lines = (Text.assemble((f"{_MARGIN}{label:{margin}}", "dim"), self._beside(text)) for label, text in rows)
         return Text("\n").join(lines)
 
     def require_machine(self) -> None:
-        """Check what a run needs, before anything is written; parts that are missing are fetched.
+        """Check what a run needs, and fetch missing parts, before anything is written.
 
         Raises:
             RuntimeUnavailableError: something is missing.
@@ -72,14 +72,14 @@ class Stage:
             artifacts.ensure(terminal.say)
 
     def run(self) -> int:
-        """Run all scenarios on one system, and end it whatever happens.
+        """Run all scenarios on one system, and end the system whatever happens.
 
         Returns:
-            The exit code: 0 all ended as they must, 1 one did not, 3 one is UNKNOWN.
+            The exit code: 0 all ended as expected, 1 one did not, 3 one is UNKNOWN.
         """
         self.say(textwrap.fill(INTRODUCTION, self._width))
         self.say()
-        files = f"{self._into}: {folder.SCENARIOS} and the two programs, which are yours to read and to change."
+        files = f"{self._into}: {folder.SCENARIOS} and the two programs; read and change them as you like."
         self.say(self.labelled([("files", files), ("system", SYSTEM)]))
         file = load((self._into / folder.SCENARIOS).resolve(), "local")
         session = Session(Environment((self._into / folder.RUNS).resolve(), terminal.say), _SEED)
@@ -102,7 +102,7 @@ class Stage:
         self._judged(act, outcome.report)
 
     def _beside(self, text: str) -> str:
-        """Lines that leave room for a label, or for the second of an event."""
+        """Wrap a text with room for a label, or for the second of an event, on its left."""
         width = max(self._width - _INDENT, _NARROWEST)
         return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False).replace("\n", f"\n{' ' * _INDENT}")
 
@@ -111,7 +111,7 @@ class Stage:
 
         Raises:
             DemoUsageError: they cannot be written.
-            KeyboardInterrupt: the run has ended by that.
+            KeyboardInterrupt: the run was interrupted.
         """
         is_cut_short = isinstance(outcome.error, KeyboardInterrupt)
         note = _CUT_SHORT if is_cut_short or len(reports) < len(ACTS) else ""
@@ -131,7 +131,7 @@ class Stage:
         if act.is_as_expected(report):
             self.say(self.labelled(act.lesson(report)))
         else:
-            self.say(f"{_MARGIN}This is not what the demo expects, {act.expects}. What the run says of it:\n{explain(report)}")
+            self.say(f"{_MARGIN}The demo expects {act.expects}, and this run ended otherwise:\n{explain(report)}")
 
     def _end(self, reports: Sequence[Report]) -> int:
         as_expected = [act.is_as_expected(report) for act, report in zip(ACTS, reports, strict=True)]
@@ -139,7 +139,7 @@ class Stage:
         if all(as_expected):
             self.say(textwrap.fill(_moral(reports), self._width))
         else:
-            self.say("The demo did not come out as it must: see above.")
+            self.say("The demo did not end as expected: see above.")
         self.say()
         for line in self._next():
             self.say(line)
@@ -156,13 +156,13 @@ class Stage:
 def _moral(reports: Sequence[Report]) -> str:
     twice = sum(found(report).get("duplicates", 0) for report in reports)
     return (
-        "Both ended as they must. The same kill has left no trace in the output of one program, "
-        f"and {twice} rows twice in that of the other. To pytest each of them is a test: the first passes, the second fails."
+        "Both scenarios ended as expected. The same kill left no trace in the output of one program, and wrote "
+        f"{twice} rows twice into the output of the other. For pytest each is a test: the first passes, the second fails."
     )
 
 
 def _code(as_expected: Sequence[bool], reports: Sequence[Report]) -> int:
-    """An UNKNOWN run has shown nothing; any other one that is not as expected has shown something else."""
+    """Return the exit code: 3 if a run proved nothing, 1 if one ended otherwise than expected."""
     if all(as_expected):
         return 0
     is_unknown = any(report.verdict is Verdict.UNKNOWN for report in reports)

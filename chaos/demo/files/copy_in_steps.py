@@ -1,4 +1,4 @@
-"""Copies a topic. First the rows of a batch are written, then the position behind it is committed: two steps.
+"""Copies a topic in two steps: write the rows of a batch, then commit the position behind it.
 
 python3 copy_in_steps.py BOOTSTRAP SOURCE SINK GROUP
 """
@@ -11,7 +11,7 @@ BATCH = 100
 
 
 def main() -> None:
-    """Copy batch after batch, until the process is ended."""
+    """Copy batch after batch, until the process is killed."""
     bootstrap, source, sink, group = sys.argv[1:]
     kafka = {"bootstrap.servers": bootstrap}
     reading = {"isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}

@@ -1,4 +1,4 @@
-"""Copies a topic. The rows of a batch and the position behind it are one transaction: both count, or neither does.
+"""Copies a topic in transactions: the rows of a batch and the position behind it are committed together, or not at all.
 
 python3 copy_in_transactions.py BOOTSTRAP SOURCE SINK GROUP
 """
@@ -11,7 +11,7 @@ BATCH = 100
 
 
 def main() -> None:
-    """Copy batch after batch, until the process is ended."""
+    """Copy batch after batch, until the process is killed."""
     bootstrap, source, sink, group = sys.argv[1:]
     kafka = {"bootstrap.servers": bootstrap}
     reading = {"isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
