@@ -1,1 +1,1 @@
-"""Between pytest and a run: options, collection, one item for each scenario."""
+"""The pytest plugin: options, collection, one item for each scenario."""

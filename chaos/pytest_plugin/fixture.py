@@ -3,11 +3,11 @@
     def test_leader_dies(chaos):
         chaos.start("square", Workload(records=16000, rate="4000/s"))
         with chaos.fault(KillBroker(target="leader(squares, 0)")):
-            ...                                                         # it is in force, and was asked for its proof
+            ...                                                         # the fault is in force, and its proof was taken
         report = chaos.judge()
         assert report.valid, report
 
-The test amounts to a `Scenario`, so its run directory, its reports and `chaos judge` are those of a scenario in YAML.
+The test becomes a `Scenario`, so its run directory, its reports and `chaos judge` are those of a scenario in YAML.
 """
 
 import re
@@ -35,15 +35,15 @@ from chaos.scenario.model import Isolation, SystemSpec, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.topics import TopicSpec
 
-_TWICE = "chaos.start was called twice, and a test is one run; write another test for the other run"
+_TWICE = "chaos.start was called twice, but a test is one run; write another test for the other run"
 _NOT_STARTED = "chaos.{what} was called before chaos.start, so there is nothing to break or to judge"
 _OVER = "chaos.{what} was called after the end of the run; call it before chaos.judge"
 _NOT_JUDGED = (
-    "the test has ended without chaos.judge(), so nothing was judged; "
+    "the test ended without chaos.judge(), so nothing was judged; "
     "end it with `report = chaos.judge()` and `assert report.valid, report`"
 )
 _NEVER_STARTED = (
-    "the test asks for `chaos` and never called chaos.start, so nothing was judged; "
+    "the test uses the fixture `chaos` but never called chaos.start, so nothing was judged; "
     "begin it with chaos.start(PIPELINE, WORKLOAD)"
 )
 _NO_FILE = (
@@ -56,7 +56,7 @@ class Chaos:
     """One run of one test."""
 
     def __init__(self, session: Session, item: pytest.Item, *, is_last: bool = False) -> None:
-        """Nothing is started before `start`.
+        """Prepare a run; only `start` starts anything.
 
         Args:
             is_last: whether it is the last test of the session.
@@ -84,14 +84,14 @@ class Chaos:
         """Start the system, the pipeline and the loader, and return when output flows.
 
         Args:
-            pipeline: the name of one in `scenarios.yaml`, ``"none"``, or a declaration, whose paths begin at the test's folder.
+            pipeline: a name from `scenarios.yaml`, ``"none"``, or a declaration, whose paths are relative to the test's folder.
             workload: as in YAML.
-            topics: as in YAML, if they are not those of `scenarios.yaml`.
-            system: if it is not that of `scenarios.yaml`.
+            topics: as in YAML; by default those of `scenarios.yaml`.
+            system: by default that of `scenarios.yaml`.
             recovery_slo, isolation, unsafe: the keys of a scenario.
 
         Raises:
-            ScenarioError: something of this is wrong; nothing was started.
+            ScenarioError: an argument is wrong; nothing was started.
             MisuseError: this test has a run already.
             InconclusiveError: no output flows; the run has ended and was reported.
         """
@@ -111,17 +111,17 @@ class Chaos:
     def fault(self, fault: FaultBase | Mapping[str, Any]) -> AbstractContextManager[Injected]:
         """Break something: ``with chaos.fault(KillBroker(target="any")) as injected: …``.
 
-        When the block begins, the fault waits for its trigger, is injected, and is asked for its proof. Without `when` there is
-        nothing to wait for; a request (``when={"request": "EndTxn", "nth": 3}``) is counted from then on. At the end of the
-        block it is healed, though not before it has lasted for as long as it declares itself (``for_``, ``restart_after``); if
-        the block ends with an error, it is healed at once. Blocks may be inside each other.
+        When the block begins, the fault waits for its trigger, is injected, and its proof is taken. Without `when` it does not
+        wait; requests (``when={"request": "EndTxn", "nth": 3}``) are counted from the begin of the block. At the end of the
+        block the fault is healed, though not before its own duration (``for_``, ``restart_after``) is over; if the block ends
+        with an error, it is healed at once. Blocks may be nested.
 
         Args:
-            fault: its class, or its keys as in YAML.
+            fault: an instance of its class, or its keys as in YAML.
 
         Raises:
-            ScenarioError: it is wrong, or not possible with this pipeline or this system; nothing was injected.
-            MisuseError: no run is under way.
+            ScenarioError: the fault is wrong, or impossible with this pipeline or system; nothing was injected.
+            MisuseError: no run is in progress.
             InconclusiveError: the pipeline has ended; raised in the ``with``.
         """
         __tracebackhide__ = True
@@ -131,16 +131,16 @@ class Chaos:
         return self._in_force(added.name, run)
 
     def judge(self, *, expect: Any = None, leave_out: Mapping[str, str] | None = None) -> Judged:
-        """Heal, drain, observe and judge: the outcome of the run, which is over then.
+        """Heal, drain, observe and judge; return the outcome of the run, which is over then.
 
         Args:
-            expect: as in YAML, e.g. ``{"duplicates": {"duplicate": 1}}`` for a control; ``valid`` if it is not given.
-            leave_out: verifier -> why it is not asked.
+            expect: as in YAML, e.g. ``{"duplicates": {"duplicate": 1}}`` for a control; ``valid`` by default.
+            leave_out: verifier -> why it is left out.
 
         Raises:
-            ScenarioError: one of these is wrong.
-            MisuseError: no run is under way.
-            ChaosError, KafkaException: the run could not be brought to its end; it was reported.
+            ScenarioError: an argument is wrong.
+            MisuseError: no run is in progress.
+            ChaosError, KafkaException: the run did not reach its end; it was reported.
         """
         __tracebackhide__ = True
         draft, run = self._under_way("judge")
@@ -151,48 +151,48 @@ class Chaos:
         return self._judged
 
     def wait_until(self, condition: Callable[[], object], *, within_s: float, reason: str) -> None:
-        """Return when the condition holds. A pipeline that ends meanwhile is not waited for.
+        """Wait until the condition holds, or the pipeline ends.
 
         Raises:
-            DeadlineError: it did not come to hold in time; the message has the reason.
+            DeadlineError: the condition did not hold in time; the message has the reason.
             InconclusiveError: the pipeline has ended.
         """
         self._under_way("wait_until")[1].wait_until(condition, within_s=within_s, reason=reason)
 
     @property
     def committed(self) -> int:
-        """Records of the output that a read_committed reader can see now."""
+        """Number of output records that a read_committed reader can see now."""
         return self._under_way("committed")[1].committed
 
     @property
     def system(self) -> System:
-        """The system that is broken: its brokers, Spark, links."""
+        """The system under test: its brokers, Spark, links."""
         return self._under_way("system")[1].system
 
     @property
     def topics(self) -> Topics:
-        """The names of the topics in this run: source and sink, and in `names` all of them as the file calls them."""
+        """Names of the topics in this run: source and sink, and in `names` all topics by their names in the file."""
         return self._under_way("topics")[1].plan.topics
 
-    # what the plugin asks of it -------------------------------------------------------------------------------------------
+    # called by the plugin -------------------------------------------------------------------------------------------------
 
     def fail(self, error: BaseException) -> None:
-        """The test has ended with an error: end the run, and report it. Raises what tells more than this error."""
+        """End and report the run of a test that ended with an error; raise an error that explains more, if there is one."""
         __tracebackhide__ = True
         if self._run is None:
             self._shown.close()
             if self._judged is not None and self._outcome is not None and _is_about(error, self._judged):
-                self._outcome.settle()  # as a scenario fails; to Allure, UNKNOWN is broken rather than failed
+                self._outcome.settle()  # fails like a scenario: in Allure, UNKNOWN is "broken" and not "failed"
             return
         outcome = self._end(self._run, error)
-        if outcome.error is None:  # it only said that the run proves nothing, so the run was judged all the same
+        if outcome.error is None:  # the test's error only made the run inconclusive, so it was judged all the same
             outcome.settle()
         elif outcome.error is not error:
             raise outcome.error from error
         self._item.add_report_section("call", "chaos", Judged(outcome.report))
 
     def require_judged(self) -> None:
-        """The test has ended without an error: raise if that proves nothing."""
+        """Raise if a test that ended without an error proved nothing."""
         __tracebackhide__ = True
         if self._run is not None:
             self._end(self._run, MisuseError(_NOT_JUDGED))
@@ -203,7 +203,7 @@ class Chaos:
             self._outcome.settle()
 
     def close(self) -> None:
-        """End what a test has left that was interrupted before its end."""
+        """End the run that an interrupted test left."""
         with self._shown:
             if self._run is not None:
                 self._end(self._run, MisuseError(_NOT_JUDGED))
@@ -211,7 +211,7 @@ class Chaos:
     # -------------------------------------------------------------------------------------------------------------------
 
     def _declared(self, pipeline: Any, system: SystemSpec | None) -> tuple[Any, SystemSpec, Mapping[str, TopicSpec]]:
-        """The declaration of the pipeline, the system, and the topics of the file."""
+        """Return the declaration of the pipeline, the system, and the topics of the file."""
         config, folder = self._item.config, self._item.path.parent
         files = [load(path) for path in scenarios_files(config, folder)]
         spec = system or (files[0].system if files else SystemSpec())
@@ -223,11 +223,11 @@ class Chaos:
         return ({"kind": "none"}, spec, {}) if file is None else (file.pipeline(pipeline), spec, file.topics)
 
     def _name(self) -> str:
-        """Of the test, as scenarios are named: ``test_leader_dies[spark]`` is ``leader-dies-spark``."""
+        """Name the test like a scenario: ``test_leader_dies[spark]`` is ``leader-dies-spark``."""
         return re.sub(r"[^a-z0-9]+", "-", self._item.name.removeprefix("test_").lower()).strip("-") or "test"
 
     def _title(self) -> str:
-        """The first line of the test's docstring, or its name in words."""
+        """Return the first line of the test's docstring, or its name in words."""
         text = (getattr(getattr(self._item, "function", None), "__doc__", "") or "").strip()
         return text.partition("\n")[0] or self._name().replace("-", " ")
 
@@ -273,7 +273,7 @@ class Chaos:
 
 
 def opened(request: pytest.FixtureRequest, session: Session) -> Iterator[Chaos]:
-    """The fixture `chaos`."""
+    """Yield the value of the fixture `chaos`."""
     chaos = Chaos(session, request.node, is_last=request.session.items[-1] is request.node)
     yield chaos
     chaos.close()
@@ -281,7 +281,7 @@ def opened(request: pytest.FixtureRequest, session: Session) -> Iterator[Chaos]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """End the run of a test with the test, while pytest and Allure still listen to what is reported about it."""
+    """End the run of a test with the test, while pytest and Allure still accept reports about it."""
     __tracebackhide__ = True
     chaos = pyfuncitem.funcargs.get("chaos")
     if not isinstance(chaos, Chaos):

@@ -1,4 +1,4 @@
-"""The pytest plugin: its options, and which files are scenarios. They become tests, their outcome pytest's and Allure's.
+"""The pytest plugin: its options, and the collection of scenarios as tests, which pytest and Allure report.
 
     pytest -m chaos                                         every scenario; plain `pytest` runs none
     pytest -m "chaos and smoke" --chaos-seed 7              tags are marks
@@ -8,11 +8,11 @@
     pytest -m chaos --chaos-runtime containers              the same in Docker
     … --chaos-runtime external --chaos-external FILE        the same on a cluster that is already there
 
-A test in Python that asks for the fixture `chaos` is a scenario, too (docs/python.md).
+A test in Python that uses the fixture `chaos` is a scenario, too (docs/python.md).
 
-It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own. In all others, and
-wherever `-m chaos` is not typed, it does nothing: no file is read, and what a run needs (`chaos.pytest_plugin.scenario_file`,
-Spark, Kafka's client and so on) is not imported.
+The plugin serves this project and any repository that installs the package and has its own `scenarios.yaml`. In all others, and
+without `-m chaos` on the command line, it does nothing: it reads no file, and does not import what a run needs
+(`chaos.pytest_plugin.scenario_file`, Spark, Kafka's client and so on).
 """
 
 import argparse
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SCENARIOS = "chaos-scenarios"
 _DRIVEN = "chaos-driven"
-_DRIVEN_WITHIN_S = 2700.0  # a workload of ten minutes, and what it takes beside that
+_DRIVEN_WITHIN_S = 2700.0  # a workload of ten minutes, and the other phases
 _YAML = frozenset({".yaml", ".yml"})
 _ONE = re.compile(r"^(?P<test>(?P<file>.+)::test_scenario)\[(?P<name>[^\]#]+)(#(?P<number>\d+))?\]$")
 _ASK = "it breaks a real system, and runs only under -m chaos"
@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
     )
     group = parser.getgroup("chaos", "chaos scenarios")
-    group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed when not given")
+    group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed if not given")
     group.addoption(
         "--chaos-repeat",
         type=_positive(int),
@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-minutes", type=_positive(float), metavar="N", help="how long scenarios with `random` faults last (a soak)"
     )
     group.addoption(
-        "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
+        "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="folder of the run directories (default: runs)"
     )
     group.addoption(
         "--chaos-html",
@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where the system runs (default: %(default)s)"
     )
-    group.addoption("--chaos-external", type=Path, metavar="FILE", help="the system that is already there (docs/external.md)")
+    group.addoption("--chaos-external", type=Path, metavar="FILE", help="the file of an existing system (docs/external.md)")
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
@@ -85,46 +85,46 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 
 class Late:
-    """Does what is to be done before a conftest.py is read, where one has loaded this plugin."""
+    """Replaces `pytest_load_initial_conftests` if a conftest.py has loaded this plugin, which is too late for that hook."""
 
     def __init__(self, parser: pytest.Parser) -> None:
         self._parser = parser
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Keep the ``-m`` of the command line, before `pytest_configure` of this plugin asks for it."""
+        """Keep the ``-m`` of the command line, before `pytest_configure` of this plugin needs it."""
         keep_typed(config, self._parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark that scenarios have.
+    """Register the mark of scenarios, and check the options.
 
     Raises:
-        UsageError: a pattern of `chaos_files` is wrong, or the options that say where the system is, or its file; or
-            pytest-xdist is to deal out scenarios; or pages are asked for that cannot be written.
+        UsageError: a pattern of `chaos_files`, an option for the system, or the system's file is wrong; pytest-xdist would
+            distribute scenarios; or pages cannot be written.
     """
     config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
     keep_named(config)
     if is_selected(config) and config.getoption("numprocesses", None):
-        raise pytest.UsageError("scenarios run one after the other, in one process: leave out -n")
+        raise pytest.UsageError("scenarios run one after the other, in one process; leave out -n")
     if config.getoption("--chaos-html"):
         _require_page(config.getoption("--chaos-html"))
     is_meant, file = config.getoption("--chaos-runtime") == EXTERNAL, config.getoption("--chaos-external")
     if is_meant != (file is not None):
-        raise pytest.UsageError("--chaos-runtime external and --chaos-external FILE go together: FILE says where the system is")
+        raise pytest.UsageError("--chaos-runtime external and --chaos-external FILE, which declares the system: give both")
     if is_meant:
         _register_scenarios(config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Find a scenario by its name however often it is repeated, and by that of one repetition without ``--chaos-repeat``."""
+    """Find a scenario by its plain name with ``--chaos-repeat``, and by the name of a repetition without it."""
     times = session.config.getoption("--chaos-repeat")
     session.config.args = [one for typed in session.config.args for one in _repeated(typed, times, session.config)]
 
 
 def _repeated(typed: str, times: int, config: pytest.Config) -> Iterator[str]:
-    """What is typed for one scenario, as its repetitions are called."""
+    """Translate an argument that names one scenario into the ids of its repetitions."""
     found = _ONE.match(typed)
     if found is None or not is_ours(config.invocation_params.dir / found["file"], config):
         yield typed
@@ -139,11 +139,11 @@ def _repeated(typed: str, times: int, config: pytest.Config) -> Iterator[str]:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a scenarios file, if it is meant: by ``-m chaos``, or because its path was typed.
+    """Collect a scenarios file that is selected by ``-m chaos`` or by its path.
 
     Raises:
-        CollectError: a package that adds faults or verifiers cannot be used, or a scenarios file was typed that is not one of
-            `chaos_files`; pytest ends with 2, as for a wrong file.
+        CollectError: a package that adds faults or verifiers cannot be used, or the path names a scenarios file that is not in
+            `chaos_files`; pytest exits with 2, as for a wrong file.
     """
     config = parent.config
     is_path = parent.session.isinitpath(file_path)
@@ -151,7 +151,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         if is_path and is_selected(config) and file_path.suffix in _YAML and has_our_lines(file_path):
             shown = os.path.relpath(file_path, config.rootpath)
             raise parent.CollectError(
-                f"{shown} is a scenarios file that is not looked for: add -o chaos_files={shlex.quote(shown)}"
+                f"{shown} is a scenarios file that pytest does not collect; add -o chaos_files={shlex.quote(shown)}"
             )
         return None
     if is_selected(config) or (is_path and config.args_source is pytest.Config.ArgsSource.ARGS):
@@ -165,14 +165,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that drive a run, so that ``-m chaos`` selects them; without it they are deselected as scenarios are."""
+    """Mark the tests that drive a run, so that ``-m chaos`` selects them; without it, deselect them like scenarios."""
     driven = [item for item in items if is_driven(item)]
     if driven and is_selected(config):
         _register_scenarios(config)
     for item in driven:
         item.add_marker(pytest.mark.chaos)
         if config.pluginmanager.hasplugin("timeout") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(_DRIVEN_WITHIN_S))  # one for ordinary tests would end it
+            item.add_marker(pytest.mark.timeout(_DRIVEN_WITHIN_S))  # the limit of ordinary tests would end it
     if driven and not is_selected(config):
         config.hook.pytest_deselected(items=driven)
         items[:] = [item for item in items if item not in driven]
@@ -182,13 +182,13 @@ class UnreadFile(pytest.File):
     """A scenarios file among the `testpaths` of a run without ``-m chaos``: pytest wants a collector for it."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Nothing."""
+        """Yield nothing."""
         yield from ()
 
 
 @pytest.fixture(scope="session")
 def chaos_session(pytestconfig: pytest.Config) -> "Iterator[Session]":
-    """What scenarios share: the environment, and the judge's Spark."""
+    """Environment and judge's Spark, which all scenarios share."""
     yield from _register_scenarios(pytestconfig).opened(pytestconfig)
 
 
@@ -202,7 +202,7 @@ def chaos_item(request: pytest.FixtureRequest, chaos_session: "Session") -> "Sce
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, chaos_session: "Session") -> "Iterator[Chaos]":
     """One run, driven by this test: start, faults in blocks, judge (docs/python.md)."""
-    if not is_selected(request.config):  # such a test is deselected, unless it hides that it asks for this fixture
+    if not is_selected(request.config):  # such a test is deselected, unless it uses the fixture indirectly
         pytest.skip(_ASK)
     from chaos.pytest_plugin import fixture  # noqa: PLC0415 - takes a second
 
@@ -212,29 +212,29 @@ def chaos(request: pytest.FixtureRequest, chaos_session: "Session") -> "Iterator
 
 
 def _register_scenarios(config: pytest.Config) -> ModuleType:
-    """Add the hooks of scenarios, once; returns `chaos.pytest_plugin.scenario_file`.
+    """Add the hooks of scenarios, once; return `chaos.pytest_plugin.scenario_file`.
 
     Raises:
-        UsageError: a package that adds faults or verifiers cannot be used, or one that scenarios need is not installed.
+        UsageError: a package that adds faults or verifiers cannot be used, or a package that scenarios need is missing.
     """
     try:
         from chaos.pytest_plugin import scenario_file  # noqa: PLC0415 - takes a second
     except PluginError as error:
         raise pytest.UsageError(str(error)) from None
     except ImportError as error:
-        raise pytest.UsageError(f"scenarios cannot run here ({error}); install what they need: pip install -e .") from None
+        raise pytest.UsageError(f"scenarios cannot run here ({error}); install what is missing: pip install -e .") from None
     if not config.pluginmanager.has_plugin(_SCENARIOS):
         config.pluginmanager.register(scenario_file, _SCENARIOS)
     return scenario_file
 
 
 def _require_page(page: Path) -> None:
-    """Refuse a page that could not be written an hour later.
+    """Refuse a page that could not be written at the end, an hour later.
 
     Raises:
-        UsageError: it is no file of a page, its folder cannot be written to, or what pages are made with is not installed.
+        UsageError: the path does not end in .html, its folder cannot be written to, or packages for pages are missing.
     """
-    from chaos.common import files  # noqa: PLC0415 - nobody else asks for pages
+    from chaos.common import files  # noqa: PLC0415 - only sessions with pages need it
     from chaos.report.html.templates import require_packages  # noqa: PLC0415
 
     if page.suffix != ".html":
@@ -249,7 +249,7 @@ def _require_page(page: Path) -> None:
 
 
 def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
-    """The type of an option that must be above 0, because a run of nothing would be green."""
+    """Return the type of an option that must be above 0, because a run of nothing would be green."""
 
     def parsed(text: str) -> float:
         try:

@@ -1,4 +1,4 @@
-"""What a test in Python is given by the run that it drives: its faults, and its outcome."""
+"""Results of a run for the Python test that drives it: its faults, and its outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from verifiers.base import Verdict
 
 
 class Judged(str):
-    """The outcome of a run. As a text it is what a failed scenario says; pytest shows the whole of a text after an `assert`.
+    """Outcome of a run. Its text is the message of a failed scenario; pytest shows the whole text after an `assert`.
 
     Attributes:
-        report: all of it: findings, faults, problems, phases, run directory.
-        is_looked_at: whether somebody has asked for the verdict.
+        report: the whole report: findings, faults, problems, phases, run directory.
+        is_looked_at: whether the test has read the verdict.
     """
 
     __slots__ = ("is_looked_at", "report")
@@ -30,7 +30,7 @@ class Judged(str):
 
     @property
     def verdict(self) -> Verdict:
-        """As that of a scenario: after the expectation was applied."""
+        """Verdict of the run, after the expectation was applied."""
         self.is_looked_at = True
         return self.report.verdict
 
@@ -42,29 +42,29 @@ class Judged(str):
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A fault of this run, in its block. One that could not be injected, or had no effect, makes the run UNKNOWN."""
+    """A fault of this run, in its block. A fault that was not injected, or had no effect, makes the run UNKNOWN."""
 
     name: str
     history: History
 
     @property
     def target(self) -> str:
-        """What it hit, e.g. ``broker-2 (leader(squares, 0))``; "" if it was not injected."""
+        """Target that the fault hit, e.g. ``broker-2 (leader(squares, 0))``; "" if it was not injected."""
         injected = self._story.injected
         return injected.value.target if injected else ""
 
     @property
     def effective(self) -> bool:
-        """Whether it is proved, and its end, if it has ended, did not show otherwise."""
+        """Whether its effect is proved, and its heal, if it has ended, did not show otherwise."""
         return self._story.is_effective
 
     @property
     def proof(self) -> Mapping[str, Any]:
-        """The facts of its proof."""
+        """Facts of its proof."""
         proved = self._story.proved
         return proved.value.proof if proved else {}
 
     @property
     def _story(self) -> Story:
-        """What has become of it so far."""
+        """Events of the fault so far."""
         return stories((self.name,), self.history.events()).get(self.name, Story())

@@ -1,6 +1,6 @@
-"""One scenarios file as a module of tests, and pytest's hooks for these tests.
+"""A scenarios file as a module of tests, and pytest's hooks for these tests.
 
-`chaos.pytest_plugin.plugin` imports and registers this module when the first such file is collected, or a test asks for
+`chaos.pytest_plugin.plugin` imports and registers this module when the first such file is collected, or when a test uses
 `chaos_session`.
 """
 
@@ -36,10 +36,10 @@ EXTERNAL_SYSTEM = pytest.StashKey[External | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the declaration of the system that is already there, if one is to be used.
+    """Read the declaration of the existing system, if the run uses one.
 
     Raises:
-        UsageError: it is wrong.
+        UsageError: the declaration is wrong.
     """
     path = config.getoption("--chaos-external")
     try:
@@ -60,7 +60,7 @@ class ScenarioModule(pytest.Module):
         """Read the file, and then collect as a module does.
 
         Raises:
-            CollectError: the file is wrong; pytest ends with 2 before anything is started.
+            CollectError: the file is wrong; pytest exits with 2 before anything is started.
         """
         try:
             self.file = load(self.path, refusing(self.config))
@@ -73,7 +73,7 @@ class ScenarioModule(pytest.Module):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect scenarios without ``-m chaos``; refuse selected ones that are not possible on a system that is already there.
+    """Deselect scenarios without ``-m chaos``; refuse selected ones that are impossible on an existing system.
 
     Raises:
         UsageError: a line for each reason, with its place in the file; nothing is started.
@@ -117,7 +117,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def opened(config: pytest.Config) -> Iterator[Session]:
-    """The fixture `chaos_session`."""
+    """Yield the value of the fixture `chaos_session`."""
     signals.obey()
     seed = config.getoption("--chaos-seed")
     environment = Environment(
@@ -137,7 +137,7 @@ def opened(config: pytest.Config) -> Iterator[Session]:
 
 
 def item_of(request: pytest.FixtureRequest, session: Session) -> ScenarioItem:
-    """The fixture `chaos_item`."""
+    """Return the value of the fixture `chaos_item`."""
     module = request.node.getparent(ScenarioModule)
     is_last = request.session.items[-1] is request.node
     return ScenarioItem(session, module.file, request.node.nodeid, request.config, is_last)
@@ -147,9 +147,9 @@ def item_of(request: pytest.FixtureRequest, session: Session) -> ScenarioItem:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a verdict, or why there is no system, as its text alone, and a mistake in a test with the line of the test.
+    """Show only the text of a verdict or of a missing system, and of a mistake in a test its line too.
 
-    Where in this framework either was raised tells a reader nothing.
+    The traceback through this framework would tell a reader nothing.
     """
     report = yield
     if call.excinfo is None or not (item.getparent(ScenarioModule) or is_driven(item)):
@@ -168,7 +168,7 @@ def pytest_runtest_makereport(
 
 # The type of the first argument is quoted because pytest 8.0 does not export it.
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", exitstatus: int, config: pytest.Config) -> None:
-    """End with a table of the outcome of each scenario, and of what the session cost."""
+    """Print a table with the outcome of each scenario, and one with the cost of the session."""
     session = config.stash.get(_SESSION, None)
     if session is None or not session.reports:
         return
@@ -186,9 +186,9 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", exitsta
 
 
 def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:
-    """A limit for this scenario, where pytest-timeout is installed: one that is set for ordinary tests would end a soak.
+    """Yield a time limit for this scenario if pytest-timeout is installed: the limit of ordinary tests would end a soak.
 
-    It grows by more than the time of loading, because what is loaded has to be judged too.
+    The limit grows by more than the time of loading, because the loaded records have to be judged too.
     """
     if config.pluginmanager.hasplugin("timeout"):
         runs = 1 + scenario.pipeline.way.runs_before
@@ -196,7 +196,7 @@ def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.Ma
 
 
 def refusing(config: pytest.Config) -> str:
-    """The runtime whose limits apply to a whole file; those of an external system apply to selected scenarios only."""
+    """Return the runtime whose limits apply to a whole file; those of an external system apply to selected scenarios only."""
     runtime: str = config.getoption("--chaos-runtime")
     return "" if runtime == EXTERNAL else runtime
 
@@ -207,5 +207,5 @@ def _say(config: pytest.Config, text: str) -> None:
 
 
 def _shown_from(text: str, path: Path, folder: Path) -> str:
-    """The errors with the path as the user would type it."""
+    """Show errors with the path as the user would type it."""
     return text.replace(str(path), os.path.relpath(path, folder))

@@ -1,6 +1,6 @@
 """One scenario as a pytest item: its test function, the live line, the timeline, the Allure report and `report.json`.
 
-`ScenarioModule` of `scenario_file.py` puts this module in the place of a scenarios file: its only test is `test_scenario`.
+`ScenarioModule` of `scenario_file.py` puts this module in place of a scenarios file; its only test is `test_scenario`.
 """
 
 import json
@@ -28,11 +28,11 @@ _WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class ScenarioItem:
-    """What the item of one scenario needs to run it and to report it.
+    """One scenario, with what is needed to run and to report it.
 
     Attributes:
-        node: id of the test, for the line that repeats it.
-        is_last: of the session: its report carries the table of a matrix.
+        node: id of the test, for the command that repeats it.
+        is_last: whether it is the last of the session: its report has the table of a matrix.
     """
 
     session: Session
@@ -54,13 +54,13 @@ class ScenarioItem:
 
 
 def test_scenario(scenario: str, chaos_item: ScenarioItem) -> None:
-    """Break the system as the scenario says, and prove from the logs what came of it."""
+    """Break the system as the scenario says, and prove from the logs what the pipeline wrote."""
     __tracebackhide__ = True
     chaos_item.run(scenario).settle()
 
 
 def replay_of(node: str, session: Session, config: pytest.Config, options: str = "") -> str:
-    """The command line that repeats the run of a test."""
+    """Return the command line that repeats the run of a test."""
     runtime, file = config.getoption("--chaos-runtime"), config.getoption("--chaos-external")
     elsewhere = ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (
         f" --chaos-external {file}" if file else ""
@@ -72,10 +72,10 @@ def replay_of(node: str, session: Session, config: pytest.Config, options: str =
 
 
 def report(outcome: Outcome, session: Session, config: pytest.Config, *, is_last: bool) -> None:
-    """Write and draw all that is reported about a run.
+    """Write all reports of a run, and draw its timeline.
 
     Args:
-        is_last: of the session: the report carries the table of a matrix.
+        is_last: whether it is the last of the session: its report has the table of a matrix.
     """
     of_run = outcome.report
     events = tuple(load(of_run.run_dir / "history.jsonl"))
@@ -93,13 +93,13 @@ def report(outcome: Outcome, session: Session, config: pytest.Config, *, is_last
 
 
 def lasting(scenario: Scenario, config: pytest.Config) -> Scenario:
-    """A scenario with `random` faults lasts as long as ``--chaos-minutes`` says."""
+    """Make a scenario with `random` faults last as long as ``--chaos-minutes`` says."""
     minutes = config.getoption("--chaos-minutes")
     return scenario.lasting(minutes) if scenario.random and minutes else scenario
 
 
 def _write_beside_results(config: pytest.Config, run_dir: Path) -> None:
-    """The files of Allure that allure-pytest does not write: environment, categories, executor."""
+    """Write the files of Allure that allure-pytest does not write: environment, categories, executor."""
     folder = config.getoption("--alluredir", default=None)
     results = Path(folder) if folder else None
     versions = run_dir / "versions.json"
@@ -111,7 +111,7 @@ def _write_beside_results(config: pytest.Config, run_dir: Path) -> None:
 
 @contextmanager
 def uncaptured(config: pytest.Config) -> Iterator[None]:
-    """What is written in this block is seen at once, because pytest does not capture it."""
+    """Show output of this block at once: pytest does not capture it."""
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is None:
         yield

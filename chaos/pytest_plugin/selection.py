@@ -1,6 +1,6 @@
-"""Which files are scenarios, and whether they were asked for.
+"""Decide which files are scenarios, and whether they were selected.
 
-This imports nothing that runs one: every session of pytest asks it.
+This module imports nothing that runs a scenario, because every pytest session imports it.
 """
 
 import re
@@ -36,16 +36,16 @@ def is_selected(config: pytest.Config) -> bool:
 
 
 def is_driven(item: pytest.Item) -> bool:
-    """Whether a test asks for our fixture `chaos`: a repository may have one of its own, under the same name."""
+    """Whether a test uses our fixture `chaos`: a repository may have its own fixture of that name."""
     if "chaos" not in getattr(item, "fixturenames", ()):
         return False
-    info = getattr(item, "_fixtureinfo", None)  # pytest says nowhere else which of several fixtures of a name is meant
+    info = getattr(item, "_fixtureinfo", None)  # pytest has no other way to tell fixtures of one name apart
     found = list(info.name2fixturedefs.get("chaos", ())) if info else []
     return bool(found) and getattr(found[-1].func, "__module__", "") == _PLUGIN
 
 
 def scenarios_files(config: pytest.Config, folder: Path) -> list[Path]:
-    """The scenarios files of a test in this folder: those that the ini names, or the nearest one, in its folder or above."""
+    """Return the scenarios files for a test in this folder: those of the ini, or the nearest one in the folder or above."""
     if config.getini("chaos_files"):
         named = config.stash[_NAMED]
         return sorted(named)
@@ -55,7 +55,7 @@ def scenarios_files(config: pytest.Config, folder: Path) -> list[Path]:
 
 
 def is_ours(path: Path, config: pytest.Config) -> bool:
-    """Whether the ini names it, or else by its name and its lines: other tools have a `scenarios.yaml` too."""
+    """Whether a file is ours, by the ini, or else by its name and lines: other tools have a `scenarios.yaml` too."""
     if config.getini("chaos_files"):
         return path.resolve() in config.stash[_NAMED]
     return path.name == FILE and has_our_lines(path)

@@ -118,5 +118,5 @@ def test_a_test_that_fails_says_why_and_leaves_nothing_broken(played, tmp_path):
     assert explain(invalid) in said
     assert f"FAILED test_failing.py::test_invalid - {explain(invalid)[:21]}" in said
     assert forgotten.verdict is Verdict.UNKNOWN
-    assert "the test has ended without chaos.judge(), so nothing was judged" in said
+    assert "the test ended without chaos.judge(), so nothing was judged" in said
     assert "is not healthy and is rebuilt" not in said

@@ -239,7 +239,7 @@ def test_a_test_that_starts_nothing_fails(driver):
 def test_a_test_is_one_run(driver):
     driver.start(COPIER, topics=TOPICS)
 
-    with pytest.raises(MisuseError, match=r"chaos\.start was called twice, and a test is one run"):
+    with pytest.raises(MisuseError, match=r"chaos\.start was called twice, but a test is one run"):
         driver.start(COPIER, topics=TOPICS)
 
 

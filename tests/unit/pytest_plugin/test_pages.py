@@ -48,7 +48,7 @@ def test_a_run_that_is_over_has_its_page_and_is_on_that_of_the_session(run, tmp_
     page = Page(reported(run, tmp_path / "new" / "all.html").read_text(encoding="utf-8"))
 
     assert [value for tag, name, value in page.attributes if (tag, name) == ("a", "href")] == ["../runs/1-broken/report.html"]
-    assert "The session goes on, or was killed" in page.texts[""]
+    assert "The session is still running, or was killed" in page.texts[""]
     own = Page((run.folder / "report.html").read_text(encoding="utf-8"))
     assert own.texts[""].startswith("INVALID leader-killed-mid-batch INVALID guarantee broken")
     assert any(tag == "img" for tag in own.tags), "it has the picture, which is drawn before it"

@@ -44,7 +44,7 @@ def test_a_system_must_be_declared(run_pytest):
     answer = run_pytest(EXTERNAL, "-m", "chaos")
 
     assert answer.returncode == 4
-    assert "--chaos-runtime external and --chaos-external FILE go together" in answer.stderr
+    assert "--chaos-runtime external and --chaos-external FILE, which declares the system: give both" in answer.stderr
 
 
 def test_a_wrong_declaration_is_told_with_its_place(run_pytest):
