@@ -1,7 +1,7 @@
-"""`chaos init`: a first scenarios file for the repository in which it is called, which runs as it is and explains itself.
+"""`chaos init`: write a first scenarios file for the current repository, which runs as it is and explains itself.
 
-What the flags leave open is asked, on a terminal only. The text is read as every scenarios file is before it is written, so a
-file that is there is one that `chaos plan` can read. Beside it goes its JSON Schema, for editors; with `--ci`, a workflow too.
+On a terminal it asks for values that the flags leave open. It loads the text like every scenarios file before it writes it, so
+`chaos plan` can read the file. Beside the file it writes its JSON Schema, for editors; with `--ci`, a workflow too.
 """
 
 import json
@@ -42,12 +42,12 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was given by flags; what is empty is asked, or has a default.
+    """Values of the flags; an empty one is asked for, or has a default.
 
     Attributes:
         words: the arguments of a job, or the command.
         environment: each ``NAME=VALUE``.
-        reads, writes: what the file calls its topics; never asked, as every run has topics of its own.
+        reads, writes: names of the topics in the file; never asked, as every run has topics of its own.
     """
 
     kind: str = ""
@@ -63,10 +63,10 @@ class Answers:
 def main(given: Answers, file: Path, wanted: Wanted, echo: Echo) -> int:
     """Write the file, and the workflow if one is wanted, and say what to type next.
 
-    A file that is there stays: then the workflow alone is written, unless a pipeline was given, too.
+    An existing file stays: then only the workflow is written, unless a pipeline was given, too.
 
     Returns:
-        The exit code: 0 written, 2 wrong usage, 130 interrupted while something was asked, and nothing is written.
+        The exit code: 0 written, 2 wrong usage, 130 interrupted during a question, with nothing written.
     """
     try:
         for line in _written(given, file, wanted):
@@ -80,7 +80,7 @@ def main(given: Answers, file: Path, wanted: Wanted, echo: Echo) -> int:
 
 
 def _written(given: Answers, file: Path, wanted: Wanted) -> Iterator[str]:
-    """Write what is asked for; gives what people should know of it, line by line."""
+    """Write the requested files; yield the lines to print."""
     workflow = init_ci.workflow(wanted, file)
     is_alone = workflow is not None and given == Answers() and os.path.lexists(file)
     if is_alone:
@@ -95,7 +95,7 @@ def _written(given: Answers, file: Path, wanted: Wanted) -> Iterator[str]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody is there who can be asked."""
+    """Whether somebody can answer questions."""
     return sys.stdin.isatty()
 
 
@@ -103,32 +103,32 @@ def is_terminal() -> bool:
 
 
 def _write(file: Path, text: str) -> Iterator[str]:
-    """Write it, and its grammar beside it; gives a line for each."""
+    """Write the file, and its schema beside it; yield a line for each."""
     try:
         load_text(text, file)
     except ScenarioError as error:
-        raise InitUsageError(f"what was given makes no file that can be read, so none was written:\n{error}") from None
+        raise InitUsageError(f"these values make no valid scenarios file, so none was written:\n{error}") from None
     init_files.check_place(file, _ELSEWHERE)  # somebody may have written it while the questions were answered
     init_files.write(file, text, "name another place with --file")
-    yield f"wrote {file}: four scenarios, each with a comment that says what it would show"
+    yield f"wrote {file}: four scenarios, each with a comment that explains what it shows"
     schema = file.parent / SCHEMA
     if not os.path.lexists(schema):
         init_files.write(schema, json.dumps(json_schema(), indent=1), f"make it later: chaos schema > {schema}")
-        yield f"wrote {schema}: the keys of that file, for your editor"
+        yield f"wrote {schema}: the schema of that file, for your editor"
 
 
-# what is given or asked ----------------------------------------------------------------------------------------------------
+# flags and questions -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Question(Generic[_Value]):
-    """One thing that must be known of a pipeline.
+    """One question about a pipeline.
 
     Attributes:
         place: the flag, as messages name it.
-        text: how it is asked.
-        checked: the value of an answer; a ValueError says what is wrong with it.
-        default: taken for an answer that is empty; None if there is no such answer.
+        text: the question.
+        checked: turns an answer into a value; a ValueError says what is wrong with it.
+        default: the value of an empty answer; None if an empty answer is not allowed.
     """
 
     place: str
@@ -137,7 +137,7 @@ class _Question(Generic[_Value]):
     default: str | None = None
 
     def answer(self, given: str, *, asks: bool) -> _Value:
-        """The value of what was given, or else of what is answered now, or else of the default."""
+        """Return the value of the flag, or else of the user's answer, or else of the default."""
         if given or not asks:
             try:
                 return self.checked(given or self.default or "")
@@ -155,12 +155,12 @@ class _Question(Generic[_Value]):
 
 
 def _completed(given: Answers, folder: Path) -> Declaration:
-    """What is known of the pipeline in the end, checked; paths begin at the folder of the file."""
+    """Complete the declaration by questions, and check it; paths are relative to the folder of the file."""
     missing = list(_missing(given))
     asks = bool(missing) and is_terminal()
     if missing and not asks:
-        raise InitUsageError(f"missing: {'; '.join(missing)} (on a terminal you would be asked)")
-    kinds = _Question("--kind", f"What is it: {' or '.join(KINDS)}", _one_of(KINDS), SPARK_SUBMIT)
+        raise InitUsageError(f"missing: {'; '.join(missing)} (on a terminal, chaos init asks for them)")
+    kinds = _Question("--kind", f"Kind of pipeline: {' or '.join(KINDS)}", _one_of(KINDS), SPARK_SUBMIT)
     kind = kinds.answer(given.kind, asks=asks)
     application = main_class = ""
     if kind == SPARK_SUBMIT:
@@ -180,7 +180,7 @@ def _completed(given: Answers, folder: Path) -> Declaration:
     words = own.answer(shlex.join(given.words), asks=asks)
     groups = _Question(
         "--group",
-        "Its consumer group" if kind == COMMAND else "Its consumer group; empty if only its checkpoint says how far it is",
+        "Its consumer group" if kind == COMMAND else "Its consumer group; empty if only its checkpoint has its position",
         lambda text: _group(text, topics),
         None if kind == COMMAND else "",
     )
@@ -189,7 +189,7 @@ def _completed(given: Answers, folder: Path) -> Declaration:
 
 
 def _missing(given: Answers) -> Iterator[str]:
-    """The flags without which a pipeline cannot be declared; which they are depends on its kind."""
+    """Yield the missing flags without which a pipeline of this kind cannot be declared."""
     if not given.kind:
         yield f"--kind {' or '.join(KINDS)}"
         return
@@ -210,9 +210,9 @@ def _missing(given: Answers) -> Iterator[str]:
 def _refuse_what_does_not_fit(given: Answers, kind: str, application: str) -> None:
     if kind == COMMAND and (given.application or given.main_class):
         flag = "--application" if given.application else "--main-class"
-        raise InitUsageError(f"{flag}: is for --kind {SPARK_SUBMIT}; of a command, write all words after --")
+        raise InitUsageError(f"{flag}: is for --kind {SPARK_SUBMIT}; write all words of a command after --")
     if given.main_class and not application.endswith(".jar"):
-        raise InitUsageError(f"--main-class: is of a jar, and {application} is none; leave it out")
+        raise InitUsageError(f"--main-class: belongs to a jar, and {application} is not a jar; leave it out")
 
 
 def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
@@ -225,10 +225,10 @@ def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _variable(text: str, kind: str, topics: tuple[str, str]) -> tuple[str, str]:
-    """Name and value of ``NAME=VALUE``.
+    """Split ``NAME=VALUE``, and check the value.
 
     Raises:
-        InitUsageError: it is something else, or has an unknown placeholder.
+        InitUsageError: the text has another form, or an unknown placeholder.
     """
     name, between, value = text.partition("=")
     if not (name and between and value):
@@ -250,20 +250,20 @@ def _words(text: str, kind: str, environment: Mapping[str, str], folder: Path, t
     words = shlex.split(text)
     for word in words:
         if not word:
-            raise ValueError("one of them is empty; leave it out")
+            raise ValueError("one word is empty; leave it out")
         check(word, (*_PLACEHOLDERS[kind], *topics))
     _check_complete(words, kind, environment, topics)
     if kind == SPARK_SUBMIT:
         return tuple(_placed(word, folder) for word in words)
     program, *others = words
     if "{" not in program and shutil.which(program) is None:
-        raise ValueError(f"{program!r} is not a program that can be executed here; check its spelling, or give its path")
+        raise ValueError(f"{program!r} is not an executable program; check its spelling, or give its path")
     whole = _placed(program, folder) if "/" in program else program
     return (whole, *(_placed(word, folder) for word in others))
 
 
 def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, str], topics: tuple[str, str]) -> None:
-    """Without these the program would not read and write the topics of a run, on its brokers."""
+    """Check for the placeholders without which a program would not use the topics and brokers of a run."""
     in_words = {name for word in words for name in names_in(word)}
     anywhere = in_words | {name for value in environment.values() for name in names_in(value)}
     anywhere |= {role for role, topic in zip(("source", "sink"), topics, strict=True) if topic in anywhere}
@@ -272,52 +272,52 @@ def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, s
         lacking.append("checkpoint")
     if lacking:
         names = ", ".join(f"{{{name}}}" for name in lacking)
-        meaning = "each stands for what a run decides: the address of Kafka, the topic to read, the topic to write"
-        more = ", the place of the checkpoint" if kind == SPARK_SUBMIT else ""
-        raise ValueError(f"{names} missing; {meaning}{more}; a variable can have it too: --environment NAME={{{lacking[0]}}}")
+        meaning = "each run sets them to the address of Kafka, the topic to read, the topic to write"
+        more = ", the path of the checkpoint" if kind == SPARK_SUBMIT else ""
+        raise ValueError(f"{names} missing; {meaning}{more}; a variable can hold one: --environment NAME={{{lacking[0]}}}")
 
 
 def _group(text: str, topics: tuple[str, str]) -> str:
-    """Known before a run begins, so that its positions can be read."""
+    """Check the group: it must be known before a run begins, so that its positions can be read."""
     check(text, (*OF_NAMES, *topics))
     return text
 
 
 def _placed(word: str, folder: Path) -> str:
-    """The word; below ``{project}`` if it is a file here, because a pipeline runs in the folder of its run."""
+    """Put a word that names a local file below ``{project}``, because a pipeline runs in the folder of its run."""
     return f"{{project}}/{_from(folder, word)}" if not Path(word).is_absolute() and _is_file(word) else word
 
 
 def _is_file(path: str) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - any word is asked for, and `Path.is_file` raises OSError for one that is too long
+    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a word that is too long
 
 
 def _from(folder: Path, path: str) -> str:
     return os.path.relpath(Path(path).absolute(), folder.resolve())
 
 
-# what comes next -----------------------------------------------------------------------------------------------------------
+# next steps ----------------------------------------------------------------------------------------------------------------
 
 
 def _next(file: Path) -> Iterator[str]:
     path = shlex.quote(str(file))
     named = "" if file == Path(NAME) else f" --scenarios {path}"
     steps = {
-        "chaos doctor": "what this machine lacks, and how to mend it",
-        f"chaos plan{named}": "what each scenario would break, and when; nothing is started",
-        f"pytest -m chaos {path}": "run them, one after the other",
+        "chaos doctor": "checks what this machine lacks, and says how to mend it",
+        f"chaos plan{named}": "shows what each scenario breaks, and when; starts nothing",
+        f"pytest -m chaos {path}": "runs them, one after the other",
     }
     width = max(map(len, steps))
     yield "what to type next:"
     for typed, meaning in steps.items():
         yield f"  {typed:{width}}  {meaning}"
     if file.name != NAME:
-        yield f"pytest takes it for scenarios only if its ini says so: chaos_files = {file}"
+        yield f"pytest collects this file only if its ini names it: chaos_files = {file}"
     if seen := [name for name in _MADE_BY_RUNS if _is_seen_by_git(name)]:
         yield f".gitignore lacks {' and '.join(seen)}: runs make {'them' if len(seen) > 1 else 'it'} here"
 
 
 def _is_seen_by_git(name: str) -> bool:
-    """Whether git would show a folder of this name here; no, where there is no repository or no git."""
+    """Whether git would show a folder of this name here; False without a repository or git."""
     answer = init_files.git("check-ignore", "--quiet", name)
     return answer is not None and answer.returncode == 1

@@ -1,4 +1,4 @@
-"""`chaos init --ci`: a workflow for the repository in which it is called. Its text is in `init_ci_text.py`."""
+"""`chaos init --ci`: write a workflow for the current repository. Its text is in `init_ci_text.py`."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from chaos.grammar.base import did_you_mean
 from chaos.scenario.load import load
 
 _PACKAGE = "kafka-spark-chaos"
-# in a line of pip's: a name, a wheel, or an address; but neither a part of another name nor an extra of one
+# matches a name, a wheel, or an address in a line of pip's; but neither a part of another name nor an extra of one
 _NAMED = re.compile(r"(?<![\w.-])kafka[-_.]+spark[-_.]+chaos(?=\.git\b|(?![-_.]*[a-z]))", re.IGNORECASE)
 _REQUIREMENTS = ("requirements*.txt", "requirements/*.txt", "requirements*.lock", "requirements/*.lock")
 _YAML = frozenset({".yaml", ".yml"})
@@ -25,7 +25,7 @@ _YAML = frozenset({".yaml", ".yml"})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was given by flags; what is empty was not given."""
+    """Values of the flags; empty if not given."""
 
     ci: str = ""
     install: str = ""
@@ -33,13 +33,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow that can be written.
+    """A workflow to write.
 
     Attributes:
-        install: how this package is installed; "" if nothing says it.
-        origin: what says it, for people.
-        packages: the file that says which packages are installed.
-        scenarios: their path from the root of the repository.
+        install: the command that installs this package; "" if it is unknown.
+        origin: why this command, for messages.
+        packages: the file that names the packages to install.
+        scenarios: path of the scenarios from the root of the repository.
     """
 
     system: System
@@ -49,7 +49,7 @@ class Workflow:
     scenarios: str
 
     def write(self) -> Iterator[str]:
-        """Write it; gives what people should know of it, line by line.
+        """Write the workflow; yield the lines to print.
 
         Raises:
             InitUsageError: it cannot be written.
@@ -57,15 +57,15 @@ class Workflow:
         file, entry = Path(self.system.file), self.system.entry
         job = Job(self.install or _placeholder(self.system.file), self.packages, _as_typed(self.scenarios))
         _make(file.parent)
-        init_files.write(file, text(self.system, job), "see who may write there")
+        init_files.write(file, text(self.system, job), "check permissions and free space")
         yield f"wrote {file}: it runs {self.scenarios} {self.system.runs}"
         if self.install:
             yield f"  it installs with `{self.install}`, {self.origin}"
         else:
-            yield f"  it fails until you replace its line with echo by what installs {_PACKAGE}"
+            yield f"  it fails until you replace its line with echo by the command that installs {_PACKAGE}"
         if entry and not os.path.lexists(entry):
-            init_files.write(Path(entry), self.system.include, "see who may write there")
-            yield f"wrote {entry}, which names it: {self.system.include}"
+            init_files.write(Path(entry), self.system.include, "check permissions and free space")
+            yield f"wrote {entry}, which includes it: {self.system.include}"
         elif entry and file.name not in _read(Path(entry)):
             yield f"  put this line into {entry}: {self.system.include}"
         if self.system.by_hand:
@@ -73,20 +73,20 @@ class Workflow:
 
 
 def workflow(wanted: Wanted, scenarios: Path) -> Workflow | None:
-    """The workflow that is asked for; nothing is written yet.
+    """Prepare the requested workflow, without writing it.
 
     Args:
         scenarios: the scenarios file.
 
     Returns:
-        None if none is asked for.
+        None if no workflow is requested.
 
     Raises:
-        InitUsageError: it cannot be written, or what was given is wrong.
+        InitUsageError: it cannot be written, or a flag is wrong.
     """
     if not wanted.ci:
         if wanted.install:
-            raise InitUsageError(f"--install: is a step of a workflow; add --ci {' or '.join(SYSTEMS)}")
+            raise InitUsageError(f"--install: sets a step of a workflow; add --ci {' or '.join(SYSTEMS)}")
         return None
     if wanted.ci not in SYSTEMS:
         known = tuple(SYSTEMS)
@@ -95,7 +95,7 @@ def workflow(wanted: Wanted, scenarios: Path) -> Workflow | None:
     _check_is_root(system, scenarios)
     if os.path.lexists(system.file):
         raise InitUsageError(
-            f"{system.file}: is there already, and is not overwritten; move it away and call this again, or change it by hand"
+            f"{system.file}: exists already, and is not overwritten; move it away and run this again, or change it by hand"
         )
     path = _inside(scenarios)
     if wanted.install:
@@ -105,7 +105,7 @@ def workflow(wanted: Wanted, scenarios: Path) -> Workflow | None:
 
 
 def check_readable(scenarios: Path) -> None:
-    """Check that a file which is there already is one of ours, so that a workflow for it can be green.
+    """Check that an existing file is a scenarios file, so that a workflow for it can be green.
 
     Raises:
         InitUsageError: it is not.
@@ -116,7 +116,7 @@ def check_readable(scenarios: Path) -> None:
         load(scenarios)
     except ScenarioError as error:
         first, *_ = str(error).splitlines()
-        raise InitUsageError(f"{first}; it is there and cannot be read, so no workflow was written for it") from None
+        raise InitUsageError(f"{first}; this file exists and cannot be read, so no workflow was written for it") from None
 
 
 def _one_line(command: str) -> str:
@@ -126,12 +126,12 @@ def _one_line(command: str) -> str:
 
 
 def _placeholder(file: str) -> str:
-    said = f"{file}: write here, in place of this line, how {_PACKAGE} is installed: pip install PATH_OR_ADDRESS"
+    said = f"{file}: replace this line by the command that installs {_PACKAGE}: pip install PATH_OR_ADDRESS"
     return f'echo "{said}" >&2; exit 1'
 
 
 def _as_typed(scenarios: str) -> str:
-    """What pytest is told of them; of a file with another name than it looks for, that it has scenarios, too."""
+    """Return the arguments of pytest for these scenarios; a file with another name than the usual one needs an option."""
     path = shlex.quote(scenarios)
     is_known = Path(scenarios).name == NAME or Path(scenarios).suffix not in _YAML
     return path if is_known else f"-o {shlex.quote(f'chaos_files={path}')} {path}"
@@ -141,7 +141,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InitUsageError(f"{folder}: cannot be made: {error.strerror}; make it, and call this again") from None
+        raise InitUsageError(f"{folder}: cannot be created: {error.strerror}; create it, and run this again") from None
 
 
 def _read(file: Path) -> str:
@@ -151,40 +151,40 @@ def _read(file: Path) -> str:
         return ""
 
 
-# where it is called --------------------------------------------------------------------------------------------------------
+# the repository ------------------------------------------------------------------------------------------------------------
 
 
 def _inside(scenarios: Path) -> str:
-    """The path of the scenarios file, as the workflow names it."""
+    """Return the path of the scenarios file, as the workflow names it."""
     path = os.path.relpath(scenarios.absolute(), Path.cwd())
     if path.startswith(os.pardir):
-        raise InitUsageError(f"{scenarios}: is outside of this folder, so a workflow of it cannot name it; call this elsewhere")
+        raise InitUsageError(f"{scenarios}: is outside this folder, so its workflow cannot name it; run this in another folder")
     if not path.isprintable():
-        raise InitUsageError(f"{path!r}: is no name for a line of a workflow; give the file another one")
+        raise InitUsageError(f"{path!r}: cannot stand in a line of a workflow; rename the file")
     return path
 
 
 def _check_is_root(system: System, scenarios: Path) -> None:
-    """CI systems read workflows from the root of a repository only."""
+    """Check that this is the root of a repository: CI systems read workflows only there."""
     below = _place_in_repository()
     if not below:
         return
     up = os.path.relpath(Path(), below)
     file = "" if scenarios.is_absolute() else f", and add --file {shlex.quote(str(Path(below) / scenarios))}"
-    raise InitUsageError(f"--ci: {system.file} is read in the root of a repository only: first cd {up}{file}")
+    raise InitUsageError(f"--ci: {system.file} must be in the root of a repository: first cd {up}{file}")
 
 
 def _place_in_repository() -> str:
-    """The path from the root of the repository to here; "" at the root, and where there is no repository or no git."""
+    """Return the path from the root of the repository to here; "" at the root, and without a repository or git."""
     answer = init_files.git("rev-parse", "--show-prefix")
     return answer.stdout.strip() if answer else ""
 
 
-# how this package is installed ---------------------------------------------------------------------------------------------
+# installing this package ---------------------------------------------------------------------------------------------------
 
 
 def _found() -> tuple[str, str]:
-    """The command that installs what a file of this repository says, if it names this package; and that file."""
+    """Find a file of this repository that names this package; return the command that installs from it, and the file."""
     for pattern in _REQUIREMENTS:
         for file in sorted(Path().glob(pattern)):
             if _names_it(line.partition(" #")[0] for line in _read(file).splitlines() if not line.lstrip().startswith("#")):

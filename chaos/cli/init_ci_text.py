@@ -11,12 +11,12 @@ class System:
     """A CI system.
 
     Attributes:
-        file: where its workflow is, from the root of the repository.
+        file: path of its workflow from the root of the repository.
         runs: when it runs the scenarios.
-        template: its text; what is in angle brackets is put in (`Job`).
-        entry: the file that the system itself reads, if that is another one: it is written only where there is none.
-        include: the line of that file which names the workflow.
-        by_hand: what is left to do; "" if nothing is.
+        template: text of the workflow; names in angle brackets are replaced (`Job`).
+        entry: the file that the system itself reads, if that is another one; it is only written if there is none.
+        include: the line of `entry` that includes the workflow.
+        by_hand: the step that is left to the user; "" if there is none.
     """
 
     file: str
@@ -29,12 +29,12 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What differs between repositories.
+    """Values that differ between repositories.
 
     Attributes:
         install: the command that installs this package.
-        packages: the file that says which packages are installed.
-        scenarios: what pytest is given after `-m chaos`, as a shell reads it.
+        packages: the file that names the packages to install.
+        scenarios: the arguments of pytest after `-m chaos`, quoted for a shell.
     """
 
     install: str
@@ -43,14 +43,14 @@ class Job:
 
 
 def text(system: System, job: Job) -> str:
-    """A whole workflow."""
+    """Return the text of a workflow."""
     values = {"install": job.install, "packages": json.dumps(job.packages), "scenarios": job.scenarios}
     return re.sub(r"<(install|packages|scenarios)>", lambda found: values[found[1]], system.template)
 
 
 _GITHUB = """\
 # Written by `chaos init --ci github`; it is yours now. It runs the scenarios on each pull request and each night, and is red
-# if one of them is not VALID. The same on your machine: pytest -m chaos <scenarios>
+# if one of them is not VALID. To run them on your machine: pytest -m chaos <scenarios>
 name: chaos
 on:
   pull_request:
@@ -59,7 +59,7 @@ on:
   workflow_dispatch:  # a button on the page Actions
 permissions:
   contents: read
-concurrency:  # a newer push to a pull request ends the run of the one before; no night is ended
+concurrency:  # a newer push to a pull request ends the run of the one before; nightly runs are not ended
   group: ${{ github.workflow }}-${{ github.ref }}
   cancel-in-progress: ${{ github.event_name == 'pull_request' }}
 jobs:
@@ -75,12 +75,12 @@ jobs:
       - uses: actions/setup-java@v4
         with: {distribution: temurin, java-version: "17"}
       - name: Install
-        # Of an index with a password: env: {PIP_INDEX_URL: "${{ secrets.PIP_INDEX_URL }}"}
+        # For a package index with a password, add env: {PIP_INDEX_URL: "${{ secrets.PIP_INDEX_URL }}"}
         run: |
           <install>
-      - name: Check what this machine lacks
+      - name: Check the machine
         run: chaos doctor
-      - name: Name the parts by the versions that decide which they are
+      - name: Make the key of the cache from the versions
         id: versions
         run: |
           versions=$(python --version; java -version 2>&1; pip freeze | grep -i -e kafka.spark.chaos -e pyspark)
@@ -92,7 +92,7 @@ jobs:
           key: chaos-parts-${{ runner.os }}-${{ runner.arch }}-${{ steps.versions.outputs.digest }}
       - name: Fetch the parts that are not in the cache
         run: chaos parts
-      - uses: actions/cache/save@v4  # now, because actions/cache would save nothing when a scenario is red
+      - uses: actions/cache/save@v4  # now, because actions/cache would save nothing if a scenario is red
         if: steps.cache.outputs.cache-hit != 'true'
         with:
           path: .chaos-cache
@@ -109,7 +109,7 @@ jobs:
         if: always() && steps.scenarios.outcome != 'skipped'
         run: if [ -d runs ]; then chaos table runs --markdown >> "$GITHUB_STEP_SUMMARY"; fi
       - uses: actions/upload-artifact@v4
-        if: always() && steps.scenarios.outcome != 'skipped'  # a red run is the one whose reports are read
+        if: always() && steps.scenarios.outcome != 'skipped'  # the reports of a red run matter most
         with:
           name: chaos
           retention-days: 14
@@ -119,7 +119,7 @@ jobs:
 """
 _GITLAB = """\
 # Written by `chaos init --ci gitlab`; it is yours now. It runs the scenarios on each merge request and in each scheduled
-# pipeline, and is red if one of them is not VALID. The same on your machine: pytest -m chaos <scenarios>
+# pipeline, and is red if one of them is not VALID. To run them on your machine: pytest -m chaos <scenarios>
 chaos:
   stage: test  # one of yours, if you have `stages:`
   image: python:3.11-bookworm  # 4 GB of memory must be free; Docker is not needed inside
@@ -135,15 +135,15 @@ chaos:
     PIP_CACHE_DIR: $CI_PROJECT_DIR/.chaos-cache/pip
   cache:
     key: chaos-parts
-    when: always  # else nothing is kept when a scenario is red
+    when: always  # otherwise nothing is kept if a scenario is red
     paths: [.chaos-cache/]
   before_script:
     - apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless
-    # Of an index with a password: PIP_INDEX_URL, a masked variable of the project
+    # For a package index with a password, set PIP_INDEX_URL, a masked variable of the project
     - |
       <install>
-    - chaos doctor  # what this machine lacks
-    - chaos parts  # fetches those that are not in the cache
+    - chaos doctor  # checks what this machine lacks
+    - chaos parts  # fetches the parts that are not in the cache
   script:
     - >-
       pytest -m chaos <scenarios>
@@ -153,7 +153,7 @@ chaos:
   after_script:
     - if [ -d runs ]; then chaos table runs; fi
   artifacts:
-    when: always  # a red run is the one whose reports are read
+    when: always  # the reports of a red run matter most
     expire_in: 2 weeks
     reports:
       junit: chaos-reports/junit.xml

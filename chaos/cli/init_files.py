@@ -1,4 +1,4 @@
-"""The files that `chaos init` writes, and the repository that they go to: none is written over another."""
+"""Write the files of `chaos init` into a repository, without overwriting any file."""
 
 import os
 import shlex
@@ -10,37 +10,37 @@ from chaos.common.errors import ChaosError, RuntimeUnavailableError
 from chaos.common.files import write_atomically
 
 NAME = "scenarios.yaml"
-"""What pytest takes for scenarios wherever it is; a file with another name must be named in the ini."""
+"""The name by which pytest finds scenarios in any folder; a file with another name must be named in the ini."""
 _GIT_WITHIN_S = 60.0
 
 
 class InitUsageError(ChaosError):
-    """Nothing can be made of what was given: the message says what is missing or wrong, and what to do."""
+    """The flags or answers cannot be used: the message says what is missing or wrong, and what to do."""
 
 
 def check_place(file: Path, how_to_go_on: str) -> None:
-    """Check that no file is there, and that its folder is.
+    """Check that the file does not exist, and that its folder does.
 
     Args:
-        how_to_go_on: what to do if one is there.
+        how_to_go_on: what to do if the file exists, for the message.
 
     Raises:
         InitUsageError: nothing can be written there.
     """
     if os.path.lexists(file):
-        raise InitUsageError(f"{file}: is there already, and is not overwritten; {how_to_go_on}")
+        raise InitUsageError(f"{file}: exists already, and is not overwritten; {how_to_go_on}")
     if not file.parent.is_dir():
-        raise InitUsageError(f"{file}: its folder is not there; make it: mkdir -p {shlex.quote(str(file.parent))}")
+        raise InitUsageError(f"{file}: its folder does not exist; create it: mkdir -p {shlex.quote(str(file.parent))}")
 
 
 def write(file: Path, text: str, how_to_go_on: str) -> None:
-    """Write a file that is not there.
+    """Write a file that does not exist yet.
 
     Args:
-        how_to_go_on: what to do if it cannot be written.
+        how_to_go_on: what to do if it cannot be written, for the message.
 
     Raises:
-        InitUsageError: it cannot be.
+        InitUsageError: it cannot be written.
     """
     try:
         write_atomically(file, text.rstrip("\n"))
@@ -49,7 +49,7 @@ def write(file: Path, text: str, how_to_go_on: str) -> None:
 
 
 def git(*words: str) -> subprocess.CompletedProcess[str] | None:
-    """What git says of this folder; None where there is no git, or it does not answer."""
+    """Run git in this folder; None if there is no git, or it does not answer."""
     try:
         return processes.run(("git", *words), within_s=_GIT_WITHIN_S)
     except RuntimeUnavailableError:

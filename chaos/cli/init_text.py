@@ -1,4 +1,4 @@
-"""The text that `chaos init` writes: one pipeline, and four scenarios that say what they do and what they would show."""
+"""Text of the file that `chaos init` writes: one pipeline, and four scenarios with comments that explain them."""
 
 import json
 import re
@@ -10,20 +10,20 @@ from chaos.scenario.expected import quoted
 SPARK_SUBMIT = "spark-submit"
 COMMAND = "command"
 SCHEMA = "scenarios.schema.json"
-"""The grammar, in the folder of a scenarios file."""
+"""File name of the JSON Schema, in the folder of a scenarios file."""
 _WIDE = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A pipeline, as its user knows it.
+    """A pipeline, as its user describes it.
 
     Attributes:
         words: the arguments of a job, or the command.
-        reads, writes: what the file calls its topics.
-        group: the consumer group that holds its positions; "" if a job has them in its checkpoint.
-        application: of a job; its path from the folder of the file.
-        main_class: of a jar.
+        reads, writes: names of its topics in the file.
+        group: the consumer group that holds its positions; "" if a job keeps them in its checkpoint.
+        application: script or jar of a job, as a path from the folder of the file.
+        main_class: main class of a jar.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Declaration:
 
 
 def text(declared: Declaration) -> str:
-    """A whole scenarios file."""
+    """Return the text of a scenarios file."""
     is_job = declared.kind == SPARK_SUBMIT
     name, lines, own = ("job", _job(declared), _OF_JOBS) if is_job else ("program", _program(declared), _OF_PROGRAMS)
     pipeline = "".join(f"    {line}\n" for line in lines)
@@ -47,7 +47,7 @@ def text(declared: Declaration) -> str:
 
 
 def _key(name: str) -> str:
-    """In quotes where YAML would read a number."""
+    """Quote a name that YAML would read as something else."""
     return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]*", name) else _quoted(name)
 
 
@@ -59,11 +59,11 @@ def _job(declared: Declaration) -> Iterator[str]:
         yield f"main_class: {_quoted(declared.main_class)}"
     yield from _listed("arguments", declared.words)
     if declared.group:
-        yield f"positions: {{group: {_quoted(declared.group)}}}  # where it commits how far it is"
+        yield f"positions: {{group: {_quoted(declared.group)}}}  # where it commits its positions"
     else:
-        yield "positions: checkpoint  # which says how far it is"
+        yield "positions: checkpoint  # where it keeps its positions"
     yield from _common(declared)
-    yield "# transactions: false  # if its sink uses none, as Spark's own does: no fault may wait for their requests then"
+    yield "# transactions: false  # if its sink uses none, like Spark's own sink; then no fault may wait for their requests"
     yield "# configuration: {spark.executor.cores: 2}  # settings of Spark, if it needs some"
 
 
@@ -71,10 +71,10 @@ def _program(declared: Declaration) -> Iterator[str]:
     yield "kind: command"
     yield from _topics(declared)
     yield from _listed("run", declared.words)
-    yield f"group: {_quoted(declared.group)}  # its positions say how far it is"
+    yield f"group: {_quoted(declared.group)}  # where it commits its positions"
     yield from _common(declared)
-    yield "# transactions: false  # if it uses none: no fault may wait for their requests then"
-    yield "# repeat: true  # if it ends when it has read all that was there, and must be started again"
+    yield "# transactions: false  # if it uses none; then no fault may wait for their requests"
+    yield "# repeat: true  # if it ends at the end of the topic, and must be started again"
 
 
 def _topics(declared: Declaration) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _common(declared: Declaration) -> Iterator[str]:
     if declared.environment:
         yield "environment:"
         yield from (f"  {_quoted(name)}: {_quoted(value)}" for name, value in declared.environment.items())
-    yield "expected: source  # it writes each record as it is; if it does not, say what it writes, in SQL or in Python:"
+    yield "expected: source  # it copies each record; otherwise declare its rows in SQL or in Python:"
     view = quoted(declared.reads).replace("'", "''")  # between single quotes of YAML
     yield "# expected: {sql: 'SELECT key, upper(value) AS value, partition, offset FROM READS'}".replace("READS", view)
 
@@ -102,37 +102,37 @@ def _listed(key: str, words: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted(word: str) -> str:
-    """As JSON writes it, which YAML reads as the same text."""
+    """Quote a text like JSON, which YAML reads as the same text."""
     return json.dumps(word, ensure_ascii=False)
 
 
 _HEAD = f"""\
 # yaml-language-server: $schema={SCHEMA}
-# Written by `chaos init`; it is yours now. Each scenario says what is broken, and what must hold all the same: every record of
-# the source is in the sink once, in order, with the right value.
+# Written by `chaos init`; it is yours now. Each scenario breaks something, and demands that the pipeline keeps its guarantee:
+# every record of the source is in the sink once, in order, with the right value.
 #
-#   chaos plan                    what each scenario would break, and when; nothing is started
-#   pytest -m chaos               runs all of them
-#   pytest -m "chaos and broker"  runs those with a tag
-#   chaos faults                  everything else that can be broken
-#   chaos reference               every key, placeholder, trigger and target of this file, with its default and its meaning
+#   chaos plan                    shows what each scenario breaks, and when; starts nothing
+#   pytest -m chaos               runs all scenarios
+#   pytest -m "chaos and broker"  runs the scenarios with a tag
+#   chaos faults                  lists everything that can be broken
+#   chaos reference               explains every key, placeholder, trigger and target of this file
 #
-# Your editor knows the keys by the first line. After an upgrade: chaos schema > {SCHEMA}
+# By the first line, your editor knows the keys. After an upgrade: chaos schema > {SCHEMA}
 version: 2
 
 """
 _TOPICS = """\
 topics:
-  # Every run has topics of its own, whose names begin with these; they are removed when it ends.
+  # Every run creates its own topics, whose names begin with these, and removes them at its end.
   READS: {partitions: 3}
   WRITES: {partitions: 3}
 
 """
 _PIPELINES = """\
 pipelines:
-  # What is under test. {source} is the topic that it reads, {sink} the one that it writes, {bootstrap} the address of Kafka;
-  # they are put in when it starts. It runs in the folder of its run: a file of this repository is {project}/…, where {project}
-  # is the folder of this file.
+  # The pipeline under test. {source} is the topic that it reads, {sink} the one that it writes, {bootstrap} the address of
+  # Kafka; a run fills them in. The pipeline runs in the folder of its run, so a file of this repository is {project}/…, where
+  # {project} is the folder of this file.
 """
 _FIRST = """
 scenarios:
@@ -144,8 +144,8 @@ scenarios:
     workload: {records: 16000, rate: 2000/s}
     expect: valid
 
-  # kill_broker: the broker that leads partition 0 of the sink dies when 30 % of the records are there, and is back 5 s later.
-  # It shows whether acknowledged rows are on the other brokers too, and whether those on their way are sent again, once.
+  # kill_broker: kills the broker that leads partition 0 of the sink when 30 % of the records are there; it is back 5 s later.
+  # Shows whether acknowledged rows are on the other brokers too, and whether rows in flight are sent again, but only once.
   - name: sink-leader-killed
     title: "The leader of a sink partition is killed while the NAME writes: every record arrives once"
     tags: [broker]
@@ -156,9 +156,9 @@ scenarios:
     expect: valid
 """
 _OF_JOBS = """
-  # crash_pipeline: the driver dies, and is started again. It repeats the batch that is not done, as its checkpoint says.
-  # It shows whether the sink knows which rows of that batch it has. Spark's stock Kafka sink does not, so the run may end
-  # INVALID; the next scenario says what that means.
+  # crash_pipeline: kills the driver, and starts it again. It repeats the batch that its checkpoint does not have as done.
+  # Shows whether the sink recognizes the rows of that batch that it has. Spark's stock Kafka sink does not, so the run may end
+  # INVALID; the next scenario explains what that means.
   - name: driver-killed
     title: "The driver is killed and started again: every record arrives once"
     tags: [driver]
@@ -168,10 +168,10 @@ _OF_JOBS = """
       - {kind: crash_pipeline, when: {progress: 40%}}
     expect: valid
 
-  # crash_executor, at one exact request: the answer to the fifth Produce is held on the wire until all executors are dead. Its
-  # rows are in the sink, and Spark runs their tasks again. It shows whether the sink writes these rows a second time.
+  # crash_executor, at one exact request: the proxy holds the answer to the fifth Produce until all executors are dead. Its rows
+  # are in the sink, and Spark runs their tasks again. Shows whether the sink writes these rows a second time.
   # Spark's stock Kafka sink does: the run ends INVALID, and names each record that is there twice. That is a finding about the
-  # job, not an error in this file. If you know and accept duplicates, declare them; then they must be found each time:
+  # job, not an error in this file. If you know and accept duplicates, declare them; then each run must find them:
   #   expect: {duplicates: {duplicate: some}, ordering: {inversion: some}}
   - name: executors-killed-before-acknowledgement
     title: "All executors are killed when rows are written and not yet acknowledged: every record arrives once"
@@ -183,10 +183,10 @@ _OF_JOBS = """
     expect: valid
 """
 _OF_PROGRAMS = """
-  # crash_pipeline: all its processes are killed with SIGKILL, and started again from the position that they had committed.
-  # It shows whether output and position are committed together, in one transaction. If they are not, the run may end INVALID,
+  # crash_pipeline: kills all its processes with SIGKILL, and starts them again from the position that they had committed.
+  # Shows whether output and position are committed together, in one transaction. If they are not, the run may end INVALID,
   # and names each record that is there twice. That is a finding about the program, not an error in this file. If you know and
-  # accept duplicates, declare them; then they must be found each time:
+  # accept duplicates, declare them; then each run must find them:
   #   expect: {duplicates: {duplicate: some}, ordering: {inversion: some}}
   - name: program-killed
     title: "The program is killed and started again: every record arrives once"
@@ -195,11 +195,11 @@ _OF_PROGRAMS = """
     workload: {records: 16000, rate: 2000/s}
     faults:
       - {kind: crash_pipeline, when: {progress: 40%}}
-    recovery_slo: 90s  # a group waits for a member that died until its session ends, by default 45 s
+    recovery_slo: 90s  # a group waits for a dead member until its session ends, by default 45 s
     expect: valid
 
-  # lose_response, at one exact request: the fifth Produce is carried out, and its answer is lost with the connection.
-  # The producer sends the same rows again. It shows whether the producer is idempotent, so that the broker knows these rows:
+  # lose_response, at one exact request: the broker carries out the fifth Produce, and its answer is lost with the connection.
+  # The producer sends the same rows again. Shows whether the producer is idempotent, so that the broker recognizes these rows:
   # with enable.idempotence=false they are there twice.
   - name: acknowledgement-lost
     title: "Rows are written and their acknowledgement is lost: every record arrives once"

@@ -4,7 +4,7 @@ Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or a wrong file, 3 unknown
 70 a defect of chaos itself, 130 interrupted.
 """
 
-# More than fifteen modules are imported: each command imports its own, when it is called.
+# This module imports more than fifteen others: each command imports its own when it is called.
 import json
 import shutil
 import sys
@@ -63,10 +63,10 @@ def parts(
     verify: Annotated[bool, typer.Option("--verify", help="check the SHA-256 of the jars in the cache too")] = False,
     go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server instead")] = False,
     go_fuzz: Annotated[
-        int, typer.Option("--go-fuzz", min=0, help="run each of its fuzz tests for so many seconds instead")
+        int, typer.Option("--go-fuzz", min=0, help="run each of its fuzz tests for this many seconds instead")
     ] = 0,
 ) -> None:
-    """Fetch and build what is not a Python package: jars, Toxiproxy, class archives."""
+    """Fetch and build the parts that are not Python packages: jars, Toxiproxy, class archives."""
     from chaos.install import artifacts, go_build  # noqa: PLC0415 - each command imports what it needs, so that `--help` is quick
 
     if go_test:
@@ -83,7 +83,7 @@ def parts(
 @app.command()
 def doctor(
     *,
-    containers: Annotated[bool, typer.Option("--containers", help="fail if something that containers need is missing")] = False,
+    containers: Annotated[bool, typer.Option("--containers", help="fail if anything that containers need is missing")] = False,
 ) -> None:
     """Check what this machine lacks, and say how to mend it."""
     from chaos.cluster import addresses  # noqa: PLC0415
@@ -101,7 +101,7 @@ def doctor(
         "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
         "plugins": lambda: plugins.listed(FAULTS, VERIFIERS, GENERATORS, READERS),
     }
-    if not containers:  # their network has addresses of its own
+    if not containers:  # containers have a network with its own addresses
         checks["addresses"] = lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS))
     failed = _examined(checks, "MISSING")
     of_containers = {f"containers {name}": check for name, check in docker_checks.CHECKS.items()}
@@ -112,10 +112,10 @@ def doctor(
 
 @app.command()
 def up(
-    brokers: Annotated[int, typer.Option(min=3, max=5, help="how many brokers")] = _BROKERS,
-    workers: Annotated[int, typer.Option(min=1, max=4, help="how many Spark workers")] = 2,
+    brokers: Annotated[int, typer.Option(min=3, max=5, help="number of brokers")] = _BROKERS,
+    workers: Annotated[int, typer.Option(min=1, max=4, help="number of Spark workers")] = 2,
     runs: Annotated[Path, typer.Option(help="the folder for its logs and its declaration")] = Path("runs"),
-    restart_after: Annotated[float, typer.Option(min=0, help="seconds after which a process that died is started again")] = 5.0,
+    restart_after: Annotated[float, typer.Option(min=0, help="seconds after which a dead process is restarted")] = 5.0,
 ) -> None:
     """Start the local system for other programs, and run it until Ctrl-C."""
     from chaos.cli import up as running  # noqa: PLC0415
@@ -133,17 +133,17 @@ def init(  # noqa: PLR0913
     kind: Annotated[
         Literal["spark-submit", "command"] | None, typer.Option(help="a Spark job, or any other command", show_default=False)
     ] = None,
-    application: Annotated[str, typer.Option(help="of a Spark job: the path of its script or jar")] = "",
-    main_class: Annotated[str, typer.Option(help="of a jar: the class whose main is the job")] = "",
-    environment: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a variable; again for each more")] = None,
-    group: Annotated[str, typer.Option(help="its consumer group; a Spark job may have none")] = "",
-    reads: Annotated[str, typer.Option(help="what the file calls the topic that it reads")] = "input",
-    writes: Annotated[str, typer.Option(help="what the file calls the topic that it writes")] = "output",
-    file: Annotated[Path, typer.Option("--file", "-f", help="the file that is written")] = _FILE,
+    application: Annotated[str, typer.Option(help="the path of a Spark job's script or jar")] = "",
+    main_class: Annotated[str, typer.Option(help="the main class of a jar")] = "",
+    environment: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a variable; repeat for more")] = None,
+    group: Annotated[str, typer.Option(help="the pipeline's consumer group; a Spark job may have none")] = "",
+    reads: Annotated[str, typer.Option(help="name of the source topic in the file")] = "input",
+    writes: Annotated[str, typer.Option(help="name of the sink topic in the file")] = "output",
+    file: Annotated[Path, typer.Option("--file", "-f", help="the file to write")] = _FILE,
     ci: Annotated[str, typer.Option(metavar="|".join(SYSTEMS), help="write a workflow for this CI system, too")] = "",
-    install: Annotated[str, typer.Option(help="of a workflow: the command that installs this package")] = "",
+    install: Annotated[str, typer.Option(help="the command by which a workflow installs this package")] = "",
 ) -> None:
-    """Write a first scenarios file for your pipeline; on a terminal, what is missing is asked.
+    """Write a first scenarios file for your pipeline; on a terminal, it asks for missing values.
 
     chaos init --kind spark-submit --application jobs/copy.py -- {bootstrap} {source} {sink} {checkpoint}
 
@@ -161,7 +161,7 @@ def init(  # noqa: PLR0913
 
 @app.command()
 def demo(
-    into: Annotated[Path, typer.Option(metavar="DIR", help="the folder that its files are written to")] = Path("chaos-demo"),
+    into: Annotated[Path, typer.Option(metavar="DIR", help="the folder for its files")] = Path("chaos-demo"),
 ) -> None:
     """Run two scenarios, one VALID and one INVALID, and explain them while they run: two minutes, no pipeline needed.
 
@@ -178,7 +178,7 @@ def plan(
     scenarios: Scenarios = _FILE,
     seed: Annotated[int, typer.Option(help="the seed of the run")] = 0,
 ) -> None:
-    """Show what a run would break, and when; nothing is started."""
+    """Show what a run would break, and when, without starting anything."""
     from chaos.scenario.load import load  # noqa: PLC0415
     from chaos.scenario.plan import describe  # noqa: PLC0415
     from chaos.scenario.plan import plan as planned  # noqa: PLC0415
@@ -250,7 +250,7 @@ def table(
     *,
     markdown: Annotated[bool, typer.Option("--markdown", help="for a page, e.g. the summary of a CI job")] = False,
 ) -> None:
-    """Show the verdict of every run in a folder; those of several machines may have been put together there."""
+    """Show the verdict of every run in a folder, which may hold runs of several machines."""
     from chaos.report import summary  # noqa: PLC0415
     from chaos.report.model import reports_in  # noqa: PLC0415
 
@@ -262,7 +262,7 @@ def table(
     tables = (summary.summary_table(reports, width), *summary.coverage_tables(reports, width))
     typer.echo(summary.as_text(*tables, width=width, colour=sys.stdout.isatty()))
     for folder in cut_short:
-        typer.echo(f"{folder} has no report: the run was cut short, or it goes on")
+        typer.echo(f"{folder} has no report: the run was interrupted, or is still running")
 
 
 @app.command()
@@ -274,29 +274,27 @@ def report(
     *,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="the file of the page; for one run or folder report.html in it", show_default=False),
+        typer.Option(metavar="PATH", help="the file of the page; default: report.html in the folder", show_default=False),
     ] = None,
 ) -> None:
-    """Write the page of a run for a browser; of several, or of a folder, a page of all of them too."""
+    """Write a page for a browser for each run; for several runs, or a folder, also a page of all of them."""
     from chaos.report.html import command  # noqa: PLC0415
 
     raise typer.Exit(command.main(runs, html, typer.echo))
 
 
-audits = typer.Typer(
-    no_args_is_help=True, help="Audit logs that were filled by others: topics, transactions, or topics that grow."
-)
+audits = typer.Typer(no_args_is_help=True, help="Audit logs that other programs filled: topics, transactions, or live topics.")
 app.add_typer(audits, name="audit")
 
 Report = Annotated[
-    Path | None, typer.Option("--json", help="the file of a report for machines; - for standard output", show_default=False)
+    Path | None, typer.Option("--json", help="the file of the report as JSON; - for standard output", show_default=False)
 ]
 Bootstrap = Annotated[str, typer.Option(help="HOST:PORT of the brokers")]
 External = Annotated[str, typer.Option(help="the file that declares the cluster and the login, instead of --bootstrap")]
-Landing = Annotated[str, typer.Option(help="folder or URL where what is read is copied to as Parquet, and kept")]
-Source = Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")]
-Sink = Annotated[list[str] | None, typer.Option(help="the topic that it writes; again for each more")]
-Group = Annotated[str, typer.Option(help="its consumer group; records past its position are pending, not lost")]
+Landing = Annotated[str, typer.Option(help="folder or URL to which the logs are copied as Parquet, and kept")]
+Source = Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; repeat for more")]
+Sink = Annotated[list[str] | None, typer.Option(help="the topic that the pipeline writes; repeat for more")]
+Group = Annotated[str, typer.Option(help="the pipeline's consumer group; records past its position are pending, not lost")]
 Routing = Annotated[
     str,
     typer.Option(help="same: a record stays in its partition; any: the pipeline chooses one, by a hash of the key for example"),
@@ -316,7 +314,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
         ),
     ] = "",
     state: Annotated[
-        bool, typer.Option("--as-state", help="with --expected-sql: of each key of the sink the last value counts")
+        bool, typer.Option("--as-state", help="with --expected-sql: only the last value of each key of the sink counts")
     ] = False,
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
     bootstrap: Bootstrap = "",
@@ -346,21 +344,19 @@ def topics(  # noqa: PLR0913 - one argument for each option
 def transactions(
     *,
     report: Report = None,
-    rows_per_record: Annotated[str, typer.Option(help="how many rows one record makes, 1, or at least and at most, 0..1")] = "",
+    rows_per_record: Annotated[str, typer.Option(help="rows per record, 1, or the least and most, 0..1")] = "",
     timers: Annotated[bool, typer.Option("--timers", help="the application also writes rows on a timer")] = False,
-    sink: Annotated[
-        list[str] | None, typer.Option(help="a topic that only the application writes to; again for each more")
-    ] = None,
+    sink: Annotated[list[str] | None, typer.Option(help="a topic that only the application writes to; repeat for more")] = None,
     shared_sink: Annotated[
-        list[str] | None, typer.Option(help="a topic that others write to as well, who are not judged; again for each more")
+        list[str] | None, typer.Option(help="a topic that others write to as well; their rows are not judged; repeat for more")
     ] = None,
-    landed: Annotated[str, typer.Option(help="folder or URL with what --landing has left, instead of a cluster")] = "",
+    landed: Annotated[str, typer.Option(help="folder or URL with the logs that --landing left, instead of a cluster")] = "",
     bootstrap: Bootstrap = "",
     group: Annotated[str, typer.Option(help="the consumer group whose transactions are audited")] = "",
     landing: Landing = "",
     external: External = "",
 ) -> None:
-    """Ask, without a model, whether rows and positions of a group's transactions are one."""
+    """Check, without a model, that a group commits rows and positions atomically."""
     from chaos.audit import command  # noqa: PLC0415
     from chaos.audit.transactions import OfTransactions  # noqa: PLC0415
     from chaos.audit.where import Where  # noqa: PLC0415
@@ -375,7 +371,7 @@ def transactions(
 def follow(  # noqa: PLR0913
     *,
     report: Report = None,
-    model: Annotated[str, typer.Option(help="identity: values are compared, too; without it, identities alone")] = "",
+    model: Annotated[str, typer.Option(help="identity compares values too; without it, only identities are compared")] = "",
     bootstrap: Bootstrap = "",
     source: Source = None,
     sink: Sink = None,
@@ -385,16 +381,16 @@ def follow(  # noqa: PLR0913
     ] = "dense-key",
     routing: Routing = "same",
     external: External = "",
-    lasts: Annotated[str, typer.Option("--for", help="10m, 8h; else until Ctrl-C")] = "",
-    overdue: Annotated[str, typer.Option(help="after what time a record without a row is a gap")] = "60s",
-    every: Annotated[str, typer.Option(help="how often a line is printed, and metrics are made")] = "5s",
+    lasts: Annotated[str, typer.Option("--for", help="how long to follow, such as 10m or 8h; by default until Ctrl-C")] = "",
+    overdue: Annotated[str, typer.Option(help="time after which a record without a row is a gap")] = "60s",
+    every: Annotated[str, typer.Option(help="how often a line is printed, and metrics are updated")] = "5s",
     begin: Annotated[str, typer.Option("--from", help="beginning of both topics, or now")] = "beginning",
-    window: Annotated[int, typer.Option(help="how many answered rows are remembered, at 8 bytes each, to tell duplicates")] = 1
+    window: Annotated[int, typer.Option(help="number of answered rows to remember for finding duplicates, 8 bytes each")] = 1
     << 20,
-    metrics: Annotated[str, typer.Option(help="127.0.0.1:PORT, where OpenMetrics are served over HTTP")] = "",
-    metrics_file: Annotated[str, typer.Option(help="a file that they are written to")] = "",
-    state: Annotated[str, typer.Option(help="a file of what is outstanding, to go on with when started again")] = "",
-    settle: Annotated[str, typer.Option(help="how long its end waits for the rows of what was read")] = "15s",
+    metrics: Annotated[str, typer.Option(help="127.0.0.1:PORT that serves OpenMetrics over HTTP")] = "",
+    metrics_file: Annotated[str, typer.Option(help="a file that the metrics are written to")] = "",
+    state: Annotated[str, typer.Option(help="a file that keeps the state, from which a later start goes on")] = "",
+    settle: Annotated[str, typer.Option(help="how long the end waits for rows of records that were read")] = "15s",
 ) -> None:
     """Judge the topics of a live pipeline as they grow."""
     from chaos.audit import command  # noqa: PLC0415
@@ -409,7 +405,7 @@ def follow(  # noqa: PLR0913
 
 
 def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
-    """Print the result of each check; returns whether one failed."""
+    """Print the result of each check; return whether one failed."""
     failed = False
     for name, check in checks.items():
         try:
@@ -421,7 +417,7 @@ def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
 
 
 def _predictions(scenario: "Scenario") -> Iterator[str]:
-    """``duplicates invalid (duplicate 1)``, ``gaps valid``; or that the request which a trigger names is never sent."""
+    """Yield predictions: ``duplicates invalid (duplicate 1)``, ``gaps valid``; or that a trigger's request is never sent."""
     if scenario.expect == "not_sent":
         yield "the request is never sent"
     for name, word in scenario.expected.items():
@@ -430,7 +426,7 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
 
 
 def _former_audit(words: Sequence[str]) -> str:
-    """What to write instead of `chaos audit` with options and no command, as it was once; "" for anything else."""
+    """Say what replaces the former `chaos audit` with options and no command; "" for anything else."""
     if list(words[:1]) != ["audit"] or not words[1:2] or not words[1].startswith("--") or words[1] == "--help":
         return ""
     now = "follow" if "--follow" in words else "transactions" if "--transactions" in words else "topics"
@@ -446,10 +442,10 @@ def main() -> None:
 
 
 def _ended(words: Sequence[str]) -> int:
-    """Run a command, and say what ended it; returns its exit code.
+    """Run a command, print the error that ended it, and return its exit code.
 
-    Typer's own way to run a command replaces `sys.excepthook`, and ends with 1, which means INVALID, where a connection breaks
-    or an input ends anywhere in the command. So only its parser is used.
+    Typer's own runner replaces `sys.excepthook`, and exits with 1, which means INVALID, if a connection breaks or an input ends
+    anywhere in the command. So only its parser is used.
     """
     command = get_command(app)
     if former := _former_audit(words):
@@ -459,13 +455,11 @@ def _ended(words: Sequence[str]) -> int:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
-    except typer.TyperException as error:  # of the parser: an option that does not exist, a value that cannot be read
+    except typer.TyperException as error:  # the parser's: an option that does not exist, a value that cannot be read
         return _misused(error)
     except ChaosError as error:
         return _failed(error)
-    except (
-        SystemExit
-    ) as error:  # chaos itself ends with `typer.Exit`; this is a plugin's, or that of another module of the user
+    except SystemExit as error:  # chaos itself ends with `typer.Exit`; a plugin, or another module of the user, raised this
         frame = extract_tb(error.__traceback__)[-1]
         return _say(
             f"chaos: exit({error.code!r}) was called at {frame.filename}:{frame.lineno}, which ended the command", _DEFECT
@@ -474,13 +468,13 @@ def _ended(words: Sequence[str]) -> int:
 
 
 def _called_as(program: str) -> str:
-    """The name of the command, as a shell takes it, for what is printed about its usage."""
+    """Return the name of the command in a shell, for messages about its usage."""
     name = Path(program).name
     return {"__main__.py": "python -m chaos", _OTHER_NAME: _OTHER_NAME}.get(name, _NAME)
 
 
 def _failed(error: ChaosError) -> int:
-    """Say what chaos raised on purpose."""
+    """Print an error that chaos raised on purpose, and return its exit code."""
     match error:
         case ScenarioError():
             return _say(str(error), 2)
@@ -495,7 +489,7 @@ def _failed(error: ChaosError) -> int:
 
 
 def _misused(error: typer.TyperException) -> int:
-    """Say in one line what is wrong with the words of the command; where there were none, its help was printed."""
+    """Print in one line what is wrong with the arguments; without arguments, the help was printed already."""
     said = one_line(error.format_message())
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else _NAME
@@ -503,7 +497,7 @@ def _misused(error: typer.TyperException) -> int:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Python itself would exit with 1, which means that a guarantee is broken."""
+    """Print the traceback of a defect, and exit with 70: Python's own 1 means that a guarantee is broken."""
     if issubclass(kind, KeyboardInterrupt) or signals.lost():
         raise SystemExit(_INTERRUPTED)
     sys.__excepthook__(kind, error, trace)

@@ -1,9 +1,9 @@
-"""Standard output and standard error that a command can always write to, so that neither decides how it ends.
+"""Standard output and standard error that never raise, so that neither decides the exit code of a command.
 
-A reader that is gone (`chaos … | head -1`), a full disk, or an encoding that lacks a character would raise in the middle of the
-command. Python ends with 1 then, which means INVALID here, or with 120 when it flushes what is left. Instead, what cannot be
-written is dropped, and the command ends with its own code. Only a command that ended well although its output was lost to a
-full disk ends with another one: `Output.code`.
+A closed pipe (`chaos … | head -1`), a full disk, or an encoding that lacks a character would raise in the middle of a command.
+Python exits with 1 then, which means INVALID here, or with 120 when it flushes the rest. Instead, text that cannot be written
+is dropped, and the command ends with its own code. Only a successful command whose output was lost to a full disk gets another
+one: `Output.code`.
 """
 
 import errno
@@ -22,7 +22,7 @@ LOST = 2
 
 
 class _Stream(io.RawIOBase):
-    """Writes to a file descriptor, and drops what comes after the first failure.
+    """Write to a file descriptor, and drop everything after the first failure.
 
     Attributes:
         failure: why the descriptor could not be written to; None as long as it could.
@@ -59,10 +59,10 @@ class Output:
     stream: _Stream
 
     def code(self, code: int) -> int:
-        """The exit code of a command that ended with `code`; call it last.
+        """Return the exit code of a command that ended with `code`; call it last.
 
-        A reader that went away has what it wanted. Output that was lost otherwise, to a full disk for example, turns success
-        into `LOST`; a failure keeps its own code.
+        A closed pipe is no failure: its reader has what it wanted. Output that was lost otherwise, to a full disk for example,
+        turns success into `LOST`; a failure keeps its own code.
         """
         sys.stdout.flush()
         failure = self.stream.failure
@@ -74,16 +74,16 @@ class Output:
 
 
 def guard() -> Output:
-    """From now on ``sys.stdout`` and ``sys.stderr`` raise no OSError and no UnicodeEncodeError.
+    """Make ``sys.stdout`` and ``sys.stderr`` raise no OSError and no UnicodeEncodeError.
 
-    A character that their encoding lacks is written as its escape. A standard stream that was closed by the caller
-    becomes /dev/null, or the next file or socket that is opened would take its descriptor, and get what is printed.
+    A character that their encoding lacks is written as its escape. A standard stream that the caller closed becomes /dev/null;
+    otherwise the next opened file or socket would take its descriptor, and get the printed text.
     """
     for descriptor in _DESCRIPTORS:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest descriptor that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
     standard, errors = _Stream(1), _Stream(2)
     sys.stdout = _text(standard, sys.stdout, by_line=standard.isatty())
     sys.stderr = _text(errors, sys.stderr, by_line=True)
@@ -91,6 +91,6 @@ def guard() -> Output:
 
 
 def _text(stream: _Stream, before: TextIO | None, *, by_line: bool) -> io.TextIOWrapper:
-    """A text stream in the encoding of the one before it, which may have been closed."""
+    """Return a text stream in the encoding of the one before it, which may have been closed."""
     encoding = "utf-8" if before is None else before.encoding
     return io.TextIOWrapper(io.BufferedWriter(stream), encoding, "backslashreplace", line_buffering=by_line)

@@ -1,7 +1,7 @@
-"""`chaos up`: the local system for other programs, until Ctrl-C.
+"""`chaos up`: run the local system for other programs, until Ctrl-C.
 
-It behaves like a cluster with a supervisor: a process that dies is started again a little later. Beside its logs are a pid file
-for each broker, and the declaration with which ``pytest --chaos-runtime external`` uses it.
+It behaves like a cluster with a supervisor: a process that dies is restarted a little later. Beside its logs are a pid file for
+each broker, and the declaration with which ``pytest --chaos-runtime external`` uses it.
 """
 
 import shutil
@@ -27,7 +27,7 @@ prefix: chaos-up-
 librdkafka: {{broker.address.family: v4}}
 spark: {{master: "{master}", executors: here}}
 hooks:
-  kill: pkill --signal KILL --pidfile {folder}/broker-{{id}}.pid   # it is started again by `chaos up`
+  kill: pkill --signal KILL --pidfile {folder}/broker-{{id}}.pid   # `chaos up` starts it again
   pause: pkill --signal STOP --pidfile {folder}/broker-{{id}}.pid
   resume: pkill --signal CONT --pidfile {folder}/broker-{{id}}.pid
 """
@@ -35,10 +35,10 @@ hooks:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the system is.
+    """Size of the system.
 
     Attributes:
-        restart_after_s: after how long a process that died is started again.
+        restart_after_s: seconds after which a dead process is restarted.
     """
 
     brokers: int = 3
@@ -47,7 +47,7 @@ class Size:
 
 
 def up(size: Size, runs: Path, echo: Echo) -> None:
-    """Start the system, print its addresses, and restart what dies until a signal comes.
+    """Start the system, print its addresses, and restart dead processes until a signal arrives.
 
     Raises:
         RuntimeUnavailableError: the system cannot run here.
@@ -55,7 +55,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     preflight.check_machine(artifacts.cache_folder(), runs)
     sessions = artifacts.cache_folder() / cache.SESSIONS
     for name in warden.leftovers(sessions):
-        echo(f"ended what an earlier crash had left: {name}")
+        echo(f"ended a process that an earlier crash had left: {name}")
     parts, folder = artifacts.ensure(echo), files.new_folder(runs, "up")
     kafka = kafka_versions.ensure(jars.kafka_version(), parts, echo)
     runtime = LocalRuntime(sessions)
@@ -66,7 +66,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
         _tell(system, echo)
         _look_after(system, size.restart_after_s, echo)
     except KeyboardInterrupt:
-        echo("ending all of it …")
+        echo("ending the system …")
     finally:
         with signals.deferred():
             runtime.close()
@@ -75,7 +75,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
 
 
 def declaration(system: System) -> str:
-    """The text of the file that describes the system to others."""
+    """Return the text of the file that declares the system to others."""
     places = [system.addresses.outside(number) for number in system.kafka.broker_ids]
     bootstrap = ", ".join(f'"{host}:{port}"' for host, port in places)
     return _TEXT.format(bootstrap=bootstrap, master=system.spark.master, folder=system.folder)
@@ -97,7 +97,7 @@ def _tell(system: System, echo: Echo) -> None:
 
 
 def _look_after(system: System, restart_after_s: float, echo: Echo) -> None:
-    """Start again what died; never returns."""
+    """Restart dead processes; never returns."""
     died_s: dict[str, float] = {}
     while not clock.pause(_EVERY_S):
         for name, process in _processes(system).items():
@@ -107,7 +107,7 @@ def _look_after(system: System, restart_after_s: float, echo: Echo) -> None:
                 died_s[name] = clock.monotonic_s()
                 write_pids(system)
             elif clock.monotonic_s() - died_s[name] >= restart_after_s:
-                echo(f"{name} ended with {process.exit_code()} and is started again")
+                echo(f"{name} ended with {process.exit_code()}; restarting it")
                 process.start()
                 write_pids(system)
 
@@ -119,7 +119,7 @@ def _processes(system: System) -> Mapping[str, Process]:
 
 
 def write_pids(system: System) -> None:
-    """One file for each broker that lives: the pid of a dead one may become the pid of another process."""
+    """Write a pid file for each live broker, and remove those of dead ones, whose pids may pass to other processes."""
     for number, process in system.kafka.brokers.processes.items():
         file = system.folder / f"broker-{number}.pid"
         if process.alive():

@@ -221,7 +221,7 @@ def test_a_file_that_came_while_it_asked_is_not_overwritten(repository, monkeypa
     done = called("--kind", "command", "--", "sh", "run.sh", *TOPICS, answers=["copy"])
 
     assert done.exit_code == 2
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
     assert file.read_text(encoding="utf-8") == "theirs"
 
 
@@ -254,7 +254,7 @@ def with_words(*words):
             "--application: 'jobs/cpy.py' ",
         ),
         (("--application", "jobs", "--kind", "spark-submit", "--", *OF_JOB), "--application: 'jobs' "),
-        (("--main-class", "shop.Copy", *JOB), "--main-class: is of "),
+        (("--main-class", "shop.Copy", *JOB), "--main-class: belongs to "),
         (("--application", "jobs/copy.py", *PROGRAM), "--application: is for "),
         (("--main-class", "shop.Copy", *PROGRAM), "--main-class: is for "),
         (("--group", "copy-{partition}", *JOB), "--group: {partition} "),

@@ -217,7 +217,7 @@ def test_where_nothing_says_how_the_step_fails_with_a_sentence():
     done = subprocess.run(shell, capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert keep(done.stderr).startswith(f"{GITHUB}: write here, ")
+    assert keep(done.stderr).startswith(f"{GITHUB}: replace this line by ")
 
 
 def of_project(text):
@@ -277,7 +277,7 @@ def test_a_workflow_that_is_there_is_not_overwritten(repository, ci):
 
     said = refused("--ci", ci, *PROGRAM)
 
-    assert said.startswith(f"chaos init: {SYSTEMS[ci].file}: is there already")
+    assert said.startswith(f"chaos init: {SYSTEMS[ci].file}: exists already")
 
 
 @pytest.mark.parametrize(
@@ -287,9 +287,9 @@ def test_a_workflow_that_is_there_is_not_overwritten(repository, ci):
         (("--install", INSTALL), "--install: "),
         (("--ci", "github", "--install", "  "), "--install: "),
         (("--ci", "github", "--install", "pip install x\npip install y"), "--install: "),
-        (("--ci", "github", *PROGRAM), "scenarios.yaml: is there already"),
-        (("--ci", "github", "--file", "../scenarios.yaml"), "../scenarios.yaml: is outside of "),
-        (("--ci", "github", "--file", "a\nb.yaml"), "'a\\nb.yaml': is no name "),
+        (("--ci", "github", *PROGRAM), "scenarios.yaml: exists already"),
+        (("--ci", "github", "--file", "../scenarios.yaml"), "../scenarios.yaml: is outside this folder"),
+        (("--ci", "github", "--file", "a\nb.yaml"), "'a\\nb.yaml': cannot stand "),
     ],
 )
 @pytest.mark.usefixtures("scenarios")
@@ -330,7 +330,7 @@ def test_a_folder_that_cannot_be_made(repository):
     """The reason is that of the system."""
     (repository / ".github").touch()
 
-    assert ".github/workflows: cannot be made: " in refused("--ci", "github")
+    assert ".github/workflows: cannot be created: " in refused("--ci", "github")
 
 
 @pytest.mark.usefixtures("scenarios")
