@@ -1,1 +1,1 @@
-"""Pipelines from Kafka to Kafka, to be put under test: this project's own."""
+"""This project's own pipelines from Kafka to Kafka, to be put under test."""

@@ -1,9 +1,9 @@
-"""What a pipeline's process reports, one JSON object per line on standard output.
+"""Reports of a pipeline's process, one JSON object per line on standard output.
 
-Events, ``{"event": …}``, say what it does. Statements say what its Kafka client told it: each of them counts, so none is held
-back or added to another (docs/adapters.md).
+Events, ``{"event": …}``, report its actions. Statements report the answers of its Kafka client: each of them counts, so none is
+held back or added to another (docs/adapters.md).
 
-This is the one module of the pipelines that asks the time.
+This is the only module of the pipelines that reads a clock.
 """
 
 import json
@@ -34,7 +34,7 @@ def state(**line: Any) -> None:
 
 @dataclass(slots=True)
 class _Pending:
-    """What was counted since the last line of one kind."""
+    """The counts since the last line of one kind."""
 
     reported_s: float = float("-inf")
     times: int = 0
@@ -51,20 +51,20 @@ class _Pending:
 
 
 class ThrottledEvents:
-    """Events of all threads of a process; at most four lines a second of one kind from one worker, later ones add up."""
+    """Events of all threads of a process; at most four lines a second of one kind from one worker, further ones add up."""
 
     def __init__(self) -> None:
-        """Nothing was written yet."""
+        """Begin without any events."""
         self._lock = Lock()
         self._pending: dict[tuple[str, int], _Pending] = {}
 
     def say(self, event: str, **value: Any) -> None:
-        """Write an event at once: for what happens rarely."""
+        """Write a rare event at once."""
         with self._lock:
             say(event, **value)
 
     def state(self, **line: Any) -> None:
-        """Write a statement at once; the first key says what it is."""
+        """Write a statement at once; the first key is its kind."""
         with self._lock:
             state(**line)
 
@@ -79,7 +79,7 @@ class ThrottledEvents:
                 pending.say(event, worker)
 
     def catch_up(self, *, at_once: bool = False) -> None:
-        """Write what was held back for long enough, or everything."""
+        """Write the events that were held back for long enough, or all."""
         with self._lock:
             for (event, worker), pending in self._pending.items():
                 if pending.times and (at_once or pending.due):

@@ -1,15 +1,14 @@
 """One file: downloaded over HTTP, and parsed row by row while it comes.
 
 A file is CSV (``.csv``, with a header) or JSON lines (``.jsonl``), and its rows have three fields: ``transaction``, ``account``
-and ``amount``, a whole number. Nothing of it is kept: the rows go into an open transaction, which is aborted if a later row
-shows that the file is not what it should be.
+and ``amount``, a whole number. The file is not kept: the rows go into an open transaction, which is aborted if a later row
+shows that the file is wrong.
 
-A connection that is cut looks like the end of a file, and half a row like a row that is wrong. So what was announced is
-counted (``Content-Length``, or the last chunk), and an answer that does not say how long it is gets refused: half of it would
-look whole.
+A cut connection looks like the end of a file, and half a row like a wrong row. So the bytes are compared with the announced
+length (``Content-Length``, or the last chunk), and an answer without a length is refused: half of it would look whole.
 
-What went wrong is one of two things. `TryAgainError`: the server, the network or the name did not answer well, and may the next
-time. `BadFileError`: this file will not become better; its text names the URL and, where it is known, the row.
+There are two kinds of errors. `TryAgainError`: the server, the network or the name failed now, but may work the next time.
+`BadFileError`: this file will not become better; its text names the URL and, if known, the row.
 """
 
 import csv
@@ -41,25 +40,25 @@ Parser = Callable[[Iterator[str]], Iterator[Mapping[str, Any]]]
 
 
 class TryAgainError(RowsError):
-    """The file could not be had now."""
+    """The file cannot be downloaded now."""
 
 
 class BadFileError(RowsError):
-    """The file is not one that could be processed, however often it is tried."""
+    """The file cannot be processed, however often it is tried."""
 
 
 class StoppedError(RowsError):
-    """The pipeline shall end, in the middle of a file."""
+    """The pipeline was told to stop, in the middle of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """How files are asked for.
+    """The settings for requests of files.
 
     Attributes:
-        timeout_s: how long an answer, and each part of one, is waited for.
-        connect_to: host of a URL -> ``host:port`` to connect to in its place, as curl's ``--connect-to``.
-        stopped: tells whether the pipeline shall end.
+        timeout_s: seconds to wait for an answer, and for each part of one.
+        connect_to: host of a URL -> ``host:port`` to connect to in its place, like curl's ``--connect-to``.
+        stopped: returns whether the pipeline shall end.
     """
 
     timeout_s: float
@@ -72,8 +71,8 @@ class FileRows:
     """The rows of one file, which is downloaded while they are read.
 
     Attributes:
-        read: how many rows there were; amount: the sum of theirs.
-        error: what ended the download before the file did.
+        read: number of rows; amount: the sum of their amounts.
+        error: the error that ended the download before the end of the file.
     """
 
     url: str
@@ -89,7 +88,7 @@ class FileRows:
         """Download and parse.
 
         Raises:
-            RowsError: one of those above; it is kept as well.
+            RowsError: one of the errors above; it is kept as well.
         """
         try:
             yield from self._rows()
@@ -126,14 +125,14 @@ class FileRows:
         """Refuse an answer that is not a file.
 
         Raises:
-            RowsError: it is none, or none now.
+            RowsError: it is not a file, or not now.
         """
         if response.status >= _OF_SERVERS or response.status in _MAY_PASS:
             raise TryAgainError(f"{self.url}: the server answered {response.status} {response.reason}")
         if response.status != _OK:
             raise BadFileError(f"{self.url}: the server answered {response.status} {response.reason}")
         if response.length is None and not response.chunked:
-            raise BadFileError(f"{self.url}: the server does not say how long the file is, so half of it would look whole")
+            raise BadFileError(f"{self.url}: the server does not announce the file's length, so half of it would look whole")
 
     def _lines(self, response: HTTPResponse) -> Iterator[str]:
         for number, line in enumerate(self._received(response), 1):
@@ -145,9 +144,9 @@ class FileRows:
                 raise BadFileError(f"{self.url}, line {number}: it is not UTF-8: {error.reason}") from error
 
     def _received(self, response: HTTPResponse) -> Iterator[bytes]:
-        """Whole lines, as they come; a last one without its end only if the file has ended as announced.
+        """Yield whole lines, as they come; a last one without its end only if the file has ended as announced.
 
-        The response's own lines do not tell that the last chunk is missing (`http.client`, Python 3.11).
+        The response's own lines hide that the last chunk is missing (`http.client`, Python 3.11).
         """
         rest = b""
         while block := response.read1(_BLOCK_BYTES):
@@ -167,18 +166,18 @@ class FileRows:
             raise BadFileError(f"{self.url}, row {self.read + 1}: {error}") from error
 
     def _row(self, fields: Mapping[str, Any]) -> Row:
-        """A row as a record.
+        """Convert a row to a record.
 
         Raises:
-            BadFileError: it is not one.
+            BadFileError: it is not a valid row.
         """
         try:
             transaction, account, amount = (fields[name] for name in FIELDS)
             if not isinstance(transaction, str) or not isinstance(account, str) or not transaction or not account:
-                raise ValueError("transaction and account must be texts that are not empty")  # noqa: TRY301
+                raise ValueError("transaction and account must be non-empty texts")  # noqa: TRY301
             number = _whole(amount)
         except KeyError as error:
-            raise BadFileError(f"{self.url}, row {self.read}: {error.args[0]} is missing") from error
+            raise BadFileError(f"{self.url}, row {self.read}: it lacks {error.args[0]}") from error
         except ValueError as error:
             raise BadFileError(f"{self.url}, row {self.read}: {error}") from error
         self.amount += number
@@ -188,7 +187,7 @@ class FileRows:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One record about a file, which can be read when the rows of the file have been."""
+    """One record about a file, which can be read after the rows of the file."""
 
     of: FileRows
 
@@ -223,7 +222,7 @@ def _parsed_url(url: str) -> SplitResult:
 def _parser_of(split: SplitResult, url: str) -> Parser:
     ending = PurePosixPath(split.path).suffix
     if ending not in _PARSERS:
-        raise BadFileError(f"{url}: a file of this kind cannot be read; there are {', '.join(_PARSERS)}")
+        raise BadFileError(f"{url}: files of this kind are not supported; use one of {', '.join(_PARSERS)}")
     return _PARSERS[ending]
 
 
@@ -253,5 +252,5 @@ def _whole(amount: Any) -> int:
     if isinstance(amount, str) and _WHOLE_NUMBER.fullmatch(amount):  # `int` takes spaces and 1_000, too
         return int(amount)
     if isinstance(amount, bool) or not isinstance(amount, int):
-        raise ValueError(f"the amount is not a whole number: {json.dumps(amount)}")  # noqa: TRY004 - told as a bad row
+        raise ValueError(f"the amount is not a whole number: {json.dumps(amount)}")  # noqa: TRY004 - reported as a bad row
     return amount

@@ -5,19 +5,19 @@
                         └─────────── position of the URL ───────▶ the consumer group
 
 There are N nodes, each with a transactional.id of its own, which share the partitions of the topic of URLs. They are the
-workers of `pipelines.transactional`, where it is said how they read, renew their producers and are fenced; here is what becomes
-of a URL. The records of a file are written while it comes (`pipelines.files.download`), so a file may be larger than memory,
-and whatever ends it in the middle, an error of the server or SIGTERM, aborts the transaction.
+workers of `pipelines.transactional`, which explains how they read, renew their producers and are fenced; this module handles a
+URL. The records of a file are written while it comes (`pipelines.files.download`), so a file may be larger than memory, and
+whatever ends it in the middle, an error of the server or SIGTERM, aborts the transaction.
 
-A file that cannot be had is tried again after a pause, ``attempts`` times. One that is bad, or is tried in vain, either ends
-its node (``--bad-file stop``), whose last line names the URL and the row, and so in the end all nodes: the URL stays where it
-is. Or its position is committed without a record (``--bad-file skip``), and it is told:
+A failed download is tried again after a pause, ``attempts`` times. A file that is bad, or is tried in vain, either ends its
+node (``--bad-file stop``), whose last line names the URL and the row, and so in the end all nodes: the URL is not passed. Or
+its position is committed without a record (``--bad-file skip``), and an event reports it:
 
     {"event": "refused", "worker": 0, "url": "http://…/17.csv", "why": "http://…/17.csv, row 3: it has 2 fields, not 3"}
 
-With ``--summaries TOPIC`` each file has one record more, in another topic: how many rows it has, and the sum of their amounts.
-It is in the same transaction. ``--summaries-are apart`` is the mistake: a producer of its own writes it when the rows are read,
-and nothing takes it back where the transaction is aborted.
+With ``--summaries TOPIC`` each file has one record more, in another topic: its number of rows, and the sum of their amounts.
+It is in the same transaction. ``--summaries-are apart`` is a mistake: a separate producer writes it when the rows are read,
+and nothing takes it back if the transaction is aborted.
 
 All other lines are those of `pipelines.transactional.process`; the statements of deliveries among them (docs/adapters.md).
 """
@@ -46,16 +46,16 @@ SUMMARIES = ("included", "apart")
 
 @dataclass(frozen=True, slots=True)
 class FileOptions(Options):
-    """How the pipeline works; in place of records, a transaction has one file.
+    """The options of the pipeline; in place of records, a transaction has one file.
 
     Attributes:
-        bad_file: what becomes of a file that cannot be processed: ``stop`` ends its node, ``skip`` goes on with the next.
-        attempts: how often a file is tried that could not be had.
+        bad_file: reaction to a file that cannot be processed: ``stop`` ends its node, ``skip`` goes on with the next.
+        attempts: number of attempts for a file that cannot be downloaded.
         backoff_ms: the pause before the second attempt; it doubles up to ``backoff_max_ms``.
-        timeout_ms: how long an answer of a server, and each part of one, is waited for.
+        timeout_ms: time to wait for an answer of a server, and for each part of one.
         summaries: the topic of the records about whole files; none, if it is empty.
         summaries_are: ``included`` in the transaction of the rows, or written ``apart`` from it, before it is committed.
-        connect_to: ``HOST=ADDRESS:PORT``: where this host of URLs is to be found, as curl's option of this name says it.
+        connect_to: ``HOST=ADDRESS:PORT``: the address to connect to for this host of URLs, like curl's option of this name.
     """
 
     batch_records: int = 1
@@ -86,12 +86,12 @@ class FileOptions(Options):
         )
 
     def web(self, stopped: Callable[[], bool]) -> Web:
-        """How files are asked for."""
+        """The settings for requests of files."""
         host, _, address = self.connect_to.partition("=")
         return Web(self.timeout_ms / 1000, {host: address} if host else {}, stopped)
 
     def pause_s(self, failures: int) -> float:
-        """Before the attempt that follows so many failures."""
+        """Seconds to wait before the attempt that follows so many failures."""
         return min(self.backoff_max_ms, self.backoff_ms * 2.0 ** (failures - 1)) / 1000
 
 
@@ -103,12 +103,12 @@ def _is_mapping(text: str) -> bool:
 
 @dataclass(slots=True)
 class Files:
-    """What one node makes of the URLs that it is given, one after the other.
+    """The files of one node's URLs, one after the other.
 
     Attributes:
         pause: waits for so many seconds, or until the pipeline is told to stop.
-        apart: writes the summary of a file at once; None where it is included in the transaction.
-        url, rows: of the last one; failures: how often it has failed.
+        apart: writes the summary of a file at once; None if it is included in the transaction.
+        url, rows: those of the last file; failures: number of its failures.
     """
 
     worker: int
@@ -122,7 +122,7 @@ class Files:
     failures: int = 0
 
     def batch(self, records: Sequence[Message]) -> Batch:
-        """The rows of the file behind one URL, which are downloaded when they are read; none, if it is refused.
+        """Return the rows of the file behind one URL, which are downloaded when they are read; none, if it is refused.
 
         Raises:
             BrokenError: it is refused, and a refused file ends the node.
@@ -154,7 +154,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class SummarisedApart:
-    """The rows of a file, after the last of which its summary is written, whatever becomes of their transaction."""
+    """The rows of a file; after the last one its summary is written, whatever the fate of their transaction."""
 
     of: FileRows
     write: Callable[[], None]
@@ -168,12 +168,12 @@ class SummarisedApart:
 
 
 def writer(options: FileOptions, place: Place) -> Callable[[Summary], None]:
-    """Writes summaries without a transaction."""
+    """Return a function that writes summaries without a transaction."""
     producer = Producer(common(options, place) | {"enable.idempotence": True})
 
     def write(summary: Summary) -> None:
         if refused := written(producer, options.summaries, summary, options.transaction_timeout_ms / 1000):
-            raise TryAgainError(f"{summary.of.url}: its summary was not written: {refused[0]}")
+            raise TryAgainError(f"{summary.of.url}: the summary was not written: {refused[0]}")
 
     return write
 
@@ -196,7 +196,7 @@ def main() -> None:
 
 
 def node(number: int, options: FileOptions, place: Place, events: ThrottledEvents, stop: Event) -> Worker:
-    """A worker that makes a transaction of each URL."""
+    """Make a worker that turns each URL into a transaction."""
     apart = writer(options, place) if options.summaries and options.summaries_are == "apart" else None
     files = Files(number, options, events, options.web(stop.is_set), stop.wait, apart)
     return Worker(number, options, place, events, stop.is_set, files.batch)

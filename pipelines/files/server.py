@@ -1,15 +1,15 @@
-"""A server of files whose faults are in the URLs: a URL says what is answered, so that a model can say what is right.
+"""A file server whose faults are in the URLs: a URL determines the answer, so that a model can compute the right rows.
 
-    http://…/17.csv?rows=40                 40 rows: 17-1 to 17-40; .jsonl is the same as JSON lines
+    http://…/17.csv?rows=40                 40 rows: 17-1 to 17-40; .jsonl gives them as JSON lines
     http://…/17.csv?rows=40&first=500       the first answer is 500, the next are well
     http://…/17.csv?rows=40&first=cut       the first answer is cut off in the middle of a row
-    http://…/17.csv?rows=40&first=changed   so it is, and its rows have other amounts than those of the next answers
-    http://…/17.csv?rows=40&first=lines     it is cut off after a whole row: what has come looks like a file
+    http://…/17.csv?rows=40&first=changed   as cut, and its rows have other amounts than those of the next answers
+    http://…/17.csv?rows=40&first=lines     the first answer is cut off after a whole row: it looks like a file
     http://…/17.csv?rows=40&always=404      every answer has this status
     http://…/17.csv?rows=40&broken=3        row 3 lacks its amount
     http://…/17.csv?rows=40&pause=50ms      so long between two rows
 
-It counts the requests for each URL, and is the memory of what was answered first: it is started anew for each run.
+It counts the requests for each URL, to know the first one; so it is started anew for each run.
 """
 
 import argparse
@@ -35,10 +35,10 @@ _DURATION = re.compile(r"(\d+)ms")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a URL asks for.
+    """The answer that a URL requests.
 
     Attributes:
-        name: of the file, without its ending; ending: ``.csv`` or ``.jsonl``.
+        name: the file's name, without its ending; ending: ``.csv`` or ``.jsonl``.
         always: the status of every answer; 200 for a file.
         broken: the number of the row that lacks its amount; 0 for none.
     """
@@ -53,15 +53,15 @@ class Asked:
 
 
 def asked(target: str) -> Asked:
-    """Read what a URL asks for.
+    """Parse a URL.
 
     Raises:
-        ValueError: it asks for nothing that there is.
+        ValueError: it requests no known answer.
     """
     split = urlsplit(target)
     path, query = PurePosixPath(split.path), dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
     if path.suffix not in _WRITERS:
-        raise ValueError(f"{split.path} is not a file; there are {', '.join(_WRITERS)}")
+        raise ValueError(f"{split.path} is not a file; use one of {', '.join(_WRITERS)}")
     pause = _DURATION.fullmatch(query.get("pause", "0ms"))
     found = Asked(
         path.stem,
@@ -73,12 +73,12 @@ def asked(target: str) -> Asked:
         int(pause[1]) if pause else -1,
     )
     if not 0 <= found.rows <= MOST_ROWS or found.first not in ("", *_FIRST) or found.pause_ms < 0:
-        raise ValueError(f"{target} asks for what there is not")
+        raise ValueError(f"{target} requests no known answer")
     return found
 
 
 def lines(of: Asked, *, changed: bool = False) -> Iterator[bytes]:
-    """The lines of a file."""
+    """Yield the lines of a file."""
     write = _WRITERS[of.ending]
     if of.ending == ".csv":
         yield (",".join(FIELDS) + "\n").encode()
@@ -117,13 +117,13 @@ class FileServer(ThreadingHTTPServer):
         self._requests: Counter[str] = Counter()
 
     def is_first(self, target: str) -> bool:
-        """Count a request; whether it was the first for this URL."""
+        """Count a request; return whether it was the first for this URL."""
         with self._lock:
             self._requests[target] += 1
             return self._requests[target] == 1
 
     def requests(self, target: str) -> int:
-        """How often this URL was asked for."""
+        """Number of requests for this URL."""
         with self._lock:
             return self._requests[target]
 
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(_chunk(b""))
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as http.server calls it
-        """One line for each request, which a person may read beside the log of the pipeline."""
+        """Write one line for each request, to be read beside the log of the pipeline."""
         super().log_message(format, *arguments)
 
 

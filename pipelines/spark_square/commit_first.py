@@ -1,15 +1,15 @@
 """The sink at most once: the position of a task is committed before its rows are sent, and no row is sent twice.
 
-    1  ask where the last task of this source partition ended, and skip the rows before it: they were sent, or lost
+    1  request the position of the last task of this source partition, and skip the rows before it: they were sent, or lost
     2  commit the position after the last row
-    3  send the rows, without a retry; what is not acknowledged is lost, and said
+    3  send the rows, without a retry; unacknowledged ones are lost, and reported
 
 If a task dies between 2 and 3, its rows are lost: Spark repeats the task, which finds the position of the first attempt and
 skips them. This is the order of `pipelines.transactional.delivery.PositionsFirst`, and the opposite of Spark's stock sink,
 whose position is written to the checkpoint when all rows are acknowledged.
 
-Requires what the exactly-once sink requires (`pipelines.spark_square.sink`): one task per source partition, and a consumer
-group that has a position.
+Its requirements are those of the exactly-once sink (`pipelines.spark_square.sink`): one task per source partition, and a
+consumer group that has a position.
 """
 
 from collections.abc import Callable
@@ -43,12 +43,12 @@ _FLUSHED_S = 1.2 * _DELIVERED_MS / 1000
 
 @dataclass(frozen=True, slots=True)
 class CommitFirst:
-    """Where batches go, at most once."""
+    """The destination of batches, at most once."""
 
     sink: Sink
 
     def writer(self) -> Callable[[Batches], Batches]:
-        """For ``mapInArrow``, as `Sink.writer`; ``sent`` counts the rows that were acknowledged."""
+        """Return a function for ``mapInArrow``, like `Sink.writer`; ``sent`` counts the acknowledged rows."""
         return lambda batches: _write(self.sink, batches)
 
 
@@ -67,10 +67,11 @@ def _write(sink: Sink, batches: Batches) -> Batches:
 
 
 def _commit(consumer: Consumer, position: TopicPartition) -> None:
-    """Commit it, and wait for the answer; the same position may be committed again where a coordinator is just elected.
+    """Commit a position, and wait for the answer; repeat it while a coordinator is being elected.
 
     Raises:
-        KafkaException: it was refused, or nobody knows; Spark repeats the task, which asks, and the rows are lost.
+        KafkaException: it was refused, or the outcome is unknown; Spark repeats the task, which reads the position, and the
+            rows are lost.
     """
     until_s = monotonic_s() + _COMMITTED_WITHIN_S
     while (error := _refusal(consumer, position)) is not None:
@@ -89,7 +90,7 @@ def _refusal(consumer: Consumer, position: TopicPartition) -> KafkaError | None:
 
 
 def _sent(sink: Sink, partition: int, rows: list[Row]) -> int:
-    """Send each row once; returns how many were acknowledged."""
+    """Send each row once; return the number of acknowledged ones."""
     acknowledged = 0
 
     def reported(error: KafkaError | None, _message: Message) -> None:
@@ -114,7 +115,7 @@ def _new_producer(sink: Sink) -> Producer:
             "retries": 0,
             "message.timeout.ms": _DELIVERED_MS,
             "socket.timeout.ms": REQUEST_MS,
-            "linger.ms": 1000,  # it is flushed before: a task's rows are as few requests as can be
+            "linger.ms": 1000,  # it is flushed before: a task's rows make as few requests as possible
             "log_level": 3,
         }
     )

@@ -8,10 +8,10 @@ rows: the group has the application's name, and its deployment commits position 
 `pipelines.spark_square.commit_first`, which commits that position before the rows. ``at_least_once`` is Spark's
 stock Kafka sink (``KafkaStreamingWrite``: it has no commit coordinator, so any retry writes again).
 
-With ``--whole-batches=true`` a batch waits until it has all of its records, and the stock sink sends what a task has in one
-request, where that is 1 MB at most: then it is known how many rows a batch and a request have.
+With ``--whole-batches=true`` a batch waits until it has all of its records, and the stock sink sends a task's rows in one
+request, up to 1 MB: then the numbers of rows in a batch and in a request are known.
 
-Its log has, for people, a line of JSON for each batch and whatever happens to its query:
+Its log has, for people, a line of JSON for each batch and for each event of its query:
 
     {"event": "started", "app_id": …, "ui": "http://…"}
     {"event": "batch", "batch": 7, "rows": 3000, "ms": 412, "tasks": [{"part": 0, "attempt": 1, "skipped": 9, "sent": 0}, …]}
@@ -70,8 +70,8 @@ _TRIGGER = "200 milliseconds"
 Writer = Callable[[Batches], Batches]
 Refuse = Callable[[str], object]
 Start = Callable[[SparkSession, argparse.Namespace, Refuse], StreamingQuery]
-_WHOLE = {"maxTriggerDelay": "36500d"}  # since 1970, when Spark takes the last trigger of a new query to have been
-_ONE_REQUEST = {"kafka.linger.ms": "10000", "kafka.batch.size": "1000000"}  # a task that has written all of its rows flushes
+_WHOLE = {"maxTriggerDelay": "36500d"}  # since 1970, Spark's time of the last trigger of a new query
+_ONE_REQUEST = {"kafka.linger.ms": "10000", "kafka.batch.size": "1000000"}  # a task flushes after its last row
 _STOCK_SINK = {"kafka.request.timeout.ms": "5000", "kafka.delivery.timeout.ms": "60000", "kafka.max.block.ms": "60000"}
 
 
@@ -84,13 +84,13 @@ def main() -> None:
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> None:
-    """Run the query, and start it again from its checkpoint if it dies, as a supervisor would.
+    """Run the query, and start it again from its checkpoint if it dies, like a supervisor.
 
-    It may die a few times in a row; a batch that it has finished since begins the count anew. Returns if somebody stops it.
+    It may die a few times in a row; a finished batch resets the count. Return if somebody stops it.
 
     Raises:
         StreamingQueryException: it died more often than it is started again, and finished no batch meanwhile.
-        RefusedError: the sink refused a batch, and would again.
+        RefusedError: the sink refused a batch, and would refuse it again.
     """
     refused: list[str] = []
     start: Start = _start_exactly_once
@@ -119,7 +119,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace) -> None:
 
 def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refuse: Refuse) -> StreamingQuery:
     sink = Sink(arguments.kafka, arguments.application, arguments.sink, kafka.librdkafka_options())
-    # Asked by the first batch: while no broker answers, the query dies and is started again, and the driver must not.
+    # The first batch requests the id: while no broker answers, the query dies and is restarted, but the driver must not die.
     source_id = cache(lambda: kafka.topic_id(arguments.kafka, arguments.source, kafka.librdkafka_options()))
 
     def write(batch: DataFrame, number: int) -> None:
@@ -157,7 +157,7 @@ def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
 
 
 def _write(writer: Writer, batch: DataFrame, number: int, refuse: Refuse) -> None:
-    """One job without a shuffle, in which nothing is evaluated twice: one task for each source partition.
+    """Write a batch as one job without a shuffle, in which nothing is evaluated twice: one task for each source partition.
 
     Raises:
         RefusedError: a task has a problem that another attempt would have too.
@@ -174,7 +174,7 @@ def _write(writer: Writer, batch: DataFrame, number: int, refuse: Refuse) -> Non
 
 
 def _planned(log: Path, topic: str) -> Mapping[int, int]:
-    """Partition -> end offset of a batch, exclusive; empty if its plan is absent or damaged, or not of this topic."""
+    """Return partition -> end offset of a batch, exclusive; empty if its plan is absent or damaged, or of another topic."""
     try:
         sources = log.read_text(encoding="utf-8").splitlines()[2:]
         found = [json.loads(line) for line in sources if line.startswith("{")]
@@ -185,7 +185,7 @@ def _planned(log: Path, topic: str) -> Mapping[int, int]:
 
 
 class _FinishedBatches(StreamingQueryListener):
-    """Reports the batches that Spark's stock sink has finished; its tasks report nothing."""
+    """Reports the finished batches of Spark's stock sink, whose tasks report nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         progress = event.progress
@@ -193,7 +193,7 @@ class _FinishedBatches(StreamingQueryListener):
             say("batch", batch=progress.batchId, rows=progress.numInputRows, ms=progress.batchDuration, tasks=[])
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing to report."""
+        """Report nothing."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing to report."""
@@ -203,12 +203,12 @@ class _FinishedBatches(StreamingQueryListener):
 
 
 def _session(application: str) -> SparkSession:
-    """What an administrator demands of an application (`kafka.spark_options`) has the last word."""
+    """Start a session; an administrator's settings (`kafka.spark_options`) override ours."""
     return SparkSession.builder.appName(application).config(map={**_SETTINGS, **kafka.spark_options()}).getOrCreate()
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments; of words that are none, it says what is wrong, and ends."""
+    """Parse the arguments; end with an error message if they are wrong."""
     parser = argparse.ArgumentParser(description="topic -> square -> topic")
     parser.add_argument("--delivery", choices=_DELIVERIES, default=_DELIVERIES[0])
     parser.add_argument("--whole-batches", choices=("true", "false"), default="false")

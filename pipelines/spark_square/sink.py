@@ -2,15 +2,15 @@
 
     1  a new producer with the transactional.id of this source partition; init_transactions fences and aborts
        whatever an earlier attempt left
-    2  after that, and only then, ask where the last committed transaction ended
+    2  after that, and only then, read the end of the last committed transaction
     3  skip the rows before it: they are in the sink already; refuse a batch that begins after it, and leaves records out
     4  produce the others, add the new position to the transaction, commit
     5  on any error raise: Spark retries the task with a new producer, and step 2 learns the truth
 
-Progress is in Kafka beside the data, so a task may be retried after a commit that Spark never heard of, by the successor of a
-zombie, or by another driver: rows that are committed are skipped. The checkpoint says where Spark begins, so the two must fit:
-a batch that begins after the position (the group was reset, or restored from a backup) would leave records out for ever, and
-a source topic that was made anew has other records below the position.
+Progress is in Kafka beside the data, so a task may be retried after a commit that Spark never learned of, by the successor of a
+zombie, or by another driver: committed rows are skipped. Spark begins at its checkpoint, so the two must fit: a batch that
+begins after the position (the group was reset, or restored from a backup) would leave records out for ever, and a source topic
+that was made anew has other records below the position.
 
 Requires one task per source partition (no ``minPartitions``, no repartition before the sink) and sink partition = source
 partition.
@@ -46,21 +46,21 @@ Reported = Callable[[KafkaError | None, Message], None]
 
 
 def transactional_id(application: str, topic: str, partition: int) -> str:
-    """One for each source partition, the same for all attempts and drivers."""
+    """Transactional id of a source partition, equal for all attempts and drivers."""
     return f"{application}-{topic}-{partition}"
 
 
 class RefusedError(RuntimeError):
-    """The checkpoint, the group's position and the topic do not fit together; trying again would not help."""
+    """The checkpoint, the group's position and the topic do not fit together; another attempt would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What Spark has planned for a batch.
+    """Spark's plan of a batch.
 
     Attributes:
-        starts: source partition -> where the batch begins; empty for the first batch of a checkpoint.
-        source_id: the id of the source topic (KIP-516), which is written beside each position; empty if it is not known.
+        starts: source partition -> start of the batch; empty for the first batch of a checkpoint.
+        source_id: the id of the source topic (KIP-516), which is written beside each position; empty if unknown.
     """
 
     starts: Mapping[int, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where batches go.
+    """The destination of batches.
 
     Attributes:
         kafka: bootstrap servers.
@@ -84,9 +84,10 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def writer(self, plan: Plan) -> Callable[[Batches], Batches]:
-        """For ``mapInArrow``: columns topic, partition, offset, key, value in; `STATS` out, one row for a task with rows.
+        """Return a function for ``mapInArrow``: columns topic, partition, offset, key, value in; `STATS` out, one row per task.
 
-        A task that has a ``problem`` wrote nothing: the driver must stop, instead of a hundred attempts that find the same.
+        A task without rows returns none. One with a ``problem`` wrote nothing: the driver must stop, since all further attempts
+        would find the same problem.
         """
         return lambda batches: _write(self, plan, batches)
 
@@ -116,12 +117,12 @@ def _write(sink: Sink, plan: Plan, batches: Batches) -> Batches:
 
 
 def _problem(plan: Plan, consumer: Consumer, committed: TopicPartition) -> str:
-    """Why the batch must not be written; empty if it may be."""
+    """Return the reason why the batch must not be written; empty if it may be."""
     place, position = f"{committed.topic}-{committed.partition}", committed.offset
     if committed.metadata and plan.source_id and committed.metadata != plan.source_id:
         return (
             f"{committed.topic} was made anew: the group's position {position} in {place} belongs to the topic with id "
-            f"{committed.metadata}, and the one that is there has id {plan.source_id}; commit position 0 in every partition, "
+            f"{committed.metadata}, but the present one has id {plan.source_id}; commit position 0 in every partition, "
             "and remove the checkpoint"
         )
     start = plan.starts.get(committed.partition, 0)
@@ -130,16 +131,16 @@ def _problem(plan: Plan, consumer: Consumer, committed: TopicPartition) -> str:
         return ""
     return (
         f"the batch begins at {start} in {place}, after the group's position {position}: the record at {missed} would be left "
-        "out for ever; remove the checkpoint, so that Spark reads all of the source again: the sink skips what it has"
+        "out for ever; remove the checkpoint, so that Spark reads all of the source again: the sink skips committed rows"
     )
 
 
 def _first_record(consumer: Consumer, committed: TopicPartition, end: int) -> int | None:
-    """Offset of the first committed record from the position on and before `end`: markers and aborted records are none.
+    """Offset of the first committed record from the position on and before `end`; markers and aborted records do not count.
 
     Raises:
         RuntimeError: no leader answers.
-        KafkaException: what stood at the position has been removed.
+        KafkaException: the record at the position has been removed.
     """
     consumer.assign([TopicPartition(committed.topic, committed.partition, committed.offset)])
     until_s = monotonic_s() + _WITHIN_S
@@ -151,11 +152,11 @@ def _first_record(consumer: Consumer, committed: TopicPartition, end: int) -> in
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no public name
             raise KafkaException(error)
         return None if error is not None or offset is None or offset >= end else int(offset)
-    raise RuntimeError(f"the records of {committed.topic}-{committed.partition} could not be read within {_WITHIN_S:g} s")
+    raise RuntimeError(f"no leader gave the records of {committed.topic}-{committed.partition} within {_WITHIN_S:g} s")
 
 
 def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row], start: int) -> tuple[int, int, int]:
-    """Skipped, sent, and the position after the last row.
+    """Produce the rows; return the numbers of skipped and sent ones, and the position after the last one.
 
     Raises:
         RuntimeError: one task has rows of two source partitions.
@@ -164,7 +165,7 @@ def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row]
     end = start
     for source, found, offset, key, value in rows:
         if found != partition:
-            raise RuntimeError(f"rows of {source}-{found} and -{partition} are in one task: do not repartition before the sink")
+            raise RuntimeError(f"one task has rows of {source}-{found} and -{partition}: do not repartition before the sink")
         if offset < start:
             skipped += 1
             continue
@@ -175,7 +176,7 @@ def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row]
 
 
 def read_rows(batches: Batches) -> Iterator[Row]:
-    """Topic, partition, offset, key and value of each."""
+    """Yield topic, partition, offset, key and value of each row."""
     for batch in batches:
         columns = batch.to_pydict()
         yield from zip(columns["topic"], columns["partition"], columns["offset"], columns["key"], columns["value"], strict=True)
@@ -208,12 +209,12 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
             "log_level": 3,
         }
     )
-    producer.list_topics(timeout=_WITHIN_S)  # otherwise the coordinator is looked up by a 500 ms timer (rdkafka_txnmgr.c)
+    producer.list_topics(timeout=_WITHIN_S)  # otherwise a 500 ms timer looks up the coordinator (rdkafka_txnmgr.c)
     return producer
 
 
 def new_consumer(sink: Sink) -> Consumer:
-    """It asks for offsets, and hardly ever reads.
+    """Make a consumer that requests offsets, and hardly ever reads.
 
     read_committed makes the broker wait for a commit under way (require_stable, KIP-447).
     """
@@ -234,7 +235,7 @@ def new_consumer(sink: Sink) -> Consumer:
 
 
 def committed_position(consumer: Consumer, source: str, partition: int) -> TopicPartition:
-    """Where the last committed transaction ended.
+    """Return the end of the last committed transaction.
 
     Raises:
         RuntimeError: nothing was ever committed, not even at deployment, so any start would be a guess.
@@ -245,17 +246,17 @@ def committed_position(consumer: Consumer, source: str, partition: int) -> Topic
     if found.offset < 0:
         raise RuntimeError(
             f"the consumer group has no position in {source}-{partition}: it was never seeded, or it expired "
-            "(offsets.retention.minutes); commit the position where the sink ends, 0 for an empty sink, and remove the "
+            "(offsets.retention.minutes); commit the position of the sink's last row, 0 for an empty sink, and remove the "
             "checkpoint"
         )
     return found
 
 
 def _committed(producer: Producer, consumer: Consumer, source: str, partition: int) -> TopicPartition:
-    """`committed_position`, which the next attempt may learn even where the coordinator would never answer this one.
+    """Return `committed_position`; if the coordinator does not answer, wake it, so that the next attempt may succeed.
 
     Raises:
-        RuntimeError, KafkaException: as there.
+        RuntimeError, KafkaException: as in `committed_position`.
     """
     asked_s = monotonic_s()
     try:
@@ -267,11 +268,10 @@ def _committed(producer: Producer, consumer: Consumer, source: str, partition: i
 
 
 def wake_coordinator(producer: Producer, consumer: Consumer, source: str, partition: int) -> None:
-    """Have the coordinator of the group write something that changes nothing: a position, in a transaction that is aborted.
+    """Let the coordinator of the group write a record without effect: a position, in a transaction that is aborted.
 
-    A coordinator that began while its log was not replicated yet may never notice that it is since. Then it answers no
-    question for positions until something is written to its log (docs/findings/coordinator-waits-for-ever.md). The producer
-    must not be used again.
+    A coordinator that began before its log was replicated may never notice the replication. Then it answers no request for
+    positions until its log gets a record (docs/findings/coordinator-waits-for-ever.md). The producer must not be used again.
 
     Raises:
         RuntimeError, KafkaException: nothing was written.
@@ -282,7 +282,7 @@ def wake_coordinator(producer: Producer, consumer: Consumer, source: str, partit
 
 
 def stats_of(partition: int, skipped: int, sent: int, problem: str = "") -> pa.RecordBatch:
-    """One row of `STATS`."""
+    """Make one row of `STATS`."""
     context = TaskContext.get()
     attempt = context.attemptNumber() if context else 0
     columns = [

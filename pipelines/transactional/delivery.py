@@ -1,7 +1,7 @@
-"""How a worker delivers a batch to the sink: the same two steps, rows and positions, in three orders.
+"""A worker's delivery of a batch to the sink: two steps, rows and positions, in three orders.
 
-Both steps in one transaction are in `pipelines.transactional.transactions`. Here are the two orders without transactions, and
-what all three share.
+`pipelines.transactional.transactions` does both steps in one transaction. Here are the two orders without transactions, and
+the common parts of all three.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ class BrokenError(Exception):
 
 
 class RowsError(Exception):
-    """The rows of a batch could not be made to their end: whatever of them was written must not be seen."""
+    """The rows of a batch could not be made completely, so written ones must not become visible."""
 
 
 class Rows(Protocol):
-    """Rows in their order: partition, key, value. They may be made while they are read, and their number is known then."""
+    """Rows in their order: partition, key, value. They may be made while they are read; then their number is known after."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes]]: ...
 
@@ -38,7 +38,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker reads and writes.
+    """The cluster, topics and group of a worker.
 
     Attributes:
         group: the consumer group; transactional ids begin with its name.
@@ -54,12 +54,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is delivered together.
+    """Rows and positions that are delivered together.
 
     Attributes:
-        rows: already transformed, or transformed when they are read, which may raise RowsError in a transaction.
+        rows: transformed rows, or rows that are transformed while they are read, which may raise RowsError in a transaction.
         ends: position after the last record, by source partition.
-        beside: topic -> rows that go there, and not to the sink, in the same transaction; they are read after `rows`.
+        beside: topic -> rows for that topic, not the sink, in the same transaction; they are read after `rows`.
     """
 
     rows: Rows
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def keys(self) -> list[str]:
-        """Of rows that are known before they are read."""
+        """Keys of the rows, if they are known before they are read."""
         known = self.rows if isinstance(self.rows, Sequence) else ()
         return [key.decode(errors="replace") for _, key, _ in known if key is not None]
 
@@ -80,14 +80,14 @@ class Delivery(Protocol):
     """Delivers one batch after the other."""
 
     def prepare(self) -> None:
-        """Done once, before the first batch."""
+        """Prepare, once, before the first batch."""
         ...
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
         """Deliver a batch.
 
         Returns:
-            Why it was not delivered and must be read again from the committed positions; empty if it was delivered.
+            The reason why it was not delivered and must be read again from the committed positions; empty if it was delivered.
 
         Raises:
             FencedError: another worker does this work now.
@@ -112,7 +112,7 @@ class RowsFirst:
         )
 
     def prepare(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
         refused = written(self._producer, self._place.sink, batch.rows, self._within_s)
@@ -122,7 +122,7 @@ class RowsFirst:
 
 
 class PositionsFirst:
-    """``at_most_once``: no row is sent twice, and a row that was not written is not sent again."""
+    """``at_most_once``: no row is sent twice, not even an unwritten one."""
 
     def __init__(self, worker: int, options: Options, place: Place, events: ThrottledEvents) -> None:
         """Make the producer."""
@@ -137,10 +137,10 @@ class PositionsFirst:
         )
 
     def prepare(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
-        """Rows that are not written are reported as ``dropped``, and lost."""
+        """Commit, then write; unwritten rows are reported as ``dropped``, and lost."""
         failed = committed(consumer, batch.positions(self._place.source))
         if failed:
             return failed
@@ -151,7 +151,7 @@ class PositionsFirst:
 
 
 def common(options: Options, place: Place) -> dict[str, str | int | float | bool]:
-    """The settings of every producer."""
+    """Return the settings of every producer."""
     at_most: dict[str, str | int | float | bool] = {"batch.num.messages": options.request_records}
     return {
         **place.options,
@@ -179,7 +179,7 @@ def enqueue(producer: Producer, topic: str, rows: Rows, on_delivery: Reported | 
 
 
 def written(producer: Producer, topic: str, rows: Rows, within_s: float) -> list[KafkaError]:
-    """Write rows and wait for the answers; returns one error for each row that was not acknowledged."""
+    """Write rows and wait for the answers; return one error for each unacknowledged row."""
     refused: list[KafkaError] = []
 
     def reported(error: KafkaError | None, _message: Message) -> None:
@@ -192,7 +192,7 @@ def written(producer: Producer, topic: str, rows: Rows, within_s: float) -> list
 
 
 def committed(consumer: Consumer, positions: list[TopicPartition]) -> str:
-    """Commit positions; returns why that failed, or an empty text."""
+    """Commit positions; return the reason of a failure, or an empty text."""
     try:
         answered = consumer.commit(offsets=positions, asynchronous=False)
     except KafkaException as raised:

@@ -29,40 +29,40 @@ _PLACE = ("kafka", "source", "sink", "group")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the application works.
+    """The options of the application.
 
     Attributes:
         delivery: ``exactly_once``, ``at_least_once`` or ``at_most_once``.
         workers: members of the consumer group, each with a transactional.id of its own.
-        instance: which of several such processes in one group this is, from 1; their workers have other numbers.
+        instance: number of this process among several in one group, from 1; their workers have different numbers.
         batch_records: the most records of one transaction.
-        interval_ms: how long a transaction waits for records at most before it goes on with those it has.
-        transaction_failure_probability: that a transaction is aborted after all of it was written, 0..1.
-        seed: of these aborts.
+        interval_ms: longest wait of a transaction for records before it goes on with those it has.
+        transaction_failure_probability: probability of an abort after all of a transaction was written, 0..1.
+        seed: seed of these aborts.
         producer_per: ``unanswered`` makes a new producer after a transaction that was not answered at once; ``process`` keeps
             the same one, whose late commit request can end a later transaction.
         transactional_ids: ``own``, one for each worker, or ``shared``, one for all, which then fence each other: a mistake.
-        auto_offset_reset: where a worker begins without a position: ``earliest``, ``latest``, or ``error`` to end instead.
-        sink_partitions: rows of source partition i go to partition i mod so many; 0: to that of the same number.
-        idempotence: of ``at_least_once``: whether brokers leave out rows that a retry sends again. ``at_most_once`` has no
+        auto_offset_reset: start of a worker without a position: ``earliest``, ``latest``, or ``error`` to end instead.
+        sink_partitions: rows of source partition i go to partition i mod so many; 0: to the partition of the same number.
+        idempotence: for ``at_least_once``: whether brokers leave out rows that a retry sends again. ``at_most_once`` has no
             retries, and so no use for it; transactions cannot do without.
-        acks: who must have a row before it is acknowledged: ``all``, ``1`` or, without idempotence, ``0``: nobody, and the
-            client is told that it is written as soon as it is sent.
-        positions: who commits them where it has no transactions: the ``application``, a batch at a time, or the ``client``
-            (``enable.auto.commit``), once a second: those of all that it has handed over, whether that was delivered or not.
-        isolation: ``read_committed``, or ``read_uncommitted`` to read what will be aborted, too.
+        acks: replicas that must have a row before it is acknowledged: ``all``, ``1`` or, without idempotence, ``0``: none, and
+            the client counts it as written as soon as it is sent.
+        positions: who commits them without transactions: the ``application``, a batch at a time, or the ``client``
+            (``enable.auto.commit``), once a second, for all records that it has handed over, whether delivered or not.
+        isolation: ``read_committed``, or ``read_uncommitted`` to read records that will be aborted, too.
         group_metadata: ``sent`` with the positions of a transaction, so that the group refuses those of a member that it has
-            excluded (KIP-447), or ``left_out``, as by clients and programs that are older than that.
+            excluded (KIP-447), or ``left_out``, like older clients and programs.
         stored_offset: the position of a batch is the offset of the ``next`` record, or of its ``last`` one: a mistake, because
             whoever begins there reads that record again.
-        failed_batch: one that was not delivered is read ``again``, or ``forgotten``: a mistake. With transactions the program
-            goes on behind it; without, it does not look at what became of its rows, and commits their position.
-        open_outcome: where a client was not told how its transaction ended, the group is ``asked`` for its positions; or it
-            is taken for ``rolled_back``, and the batch is written again: a mistake.
-        linger_ms: how long a request to write rows waits for more of them; it waits no longer than the batch is complete.
+        failed_batch: an undelivered batch is read ``again``, or ``forgotten``: a mistake. With transactions the program goes on
+            behind it; without, it ignores the fate of its rows, and commits their position.
+        open_outcome: after a transaction of unknown outcome, the group is ``asked`` for its positions; or the transaction is
+            taken for ``rolled_back``, and the batch is written again: a mistake.
+        linger_ms: time that a request to write rows waits for more of them; it never waits after the batch is complete.
         request_records: the most rows of one request; 0: as many as the client puts into one.
-        socket_timeout_ms: how long it waits for the answer to a request.
-        retry_backoff_ms: how long it waits before a request is sent again; what was answered sooner was sent once.
+        socket_timeout_ms: time to wait for the answer to a request.
+        retry_backoff_ms: time before a request is sent again; a request that was answered sooner was sent once.
         transaction_timeout_ms: the coordinator aborts a transaction that is older.
         session_timeout_ms: the group excludes a member that is silent for longer.
         max_poll_interval_ms: and, in a rebalance, one that does not read for longer; 0 is long enough for three transactions.
@@ -99,7 +99,7 @@ class Options:
         """Check the values.
 
         Raises:
-            ValueError: one line about the first value that is wrong.
+            ValueError: one line about the first wrong value.
         """
         wrong = next((sentence for is_wrong, sentence in self._rules() if is_wrong), None)
         if wrong:
@@ -117,9 +117,12 @@ class Options:
                 self.acks != "all" and delivery != "at_most_once" and self.idempotence,
                 f"acks {self.acks} needs idempotence false: an idempotent producer waits for all replicas",
             ),
-            (transactions and not self.idempotence, "exactly_once has no producers without idempotence"),
+            (transactions and not self.idempotence, "exactly_once needs idempotence true"),
             (transactions and self.positions != "application", "exactly_once commits positions in its transactions"),
-            (not transactions and self.group_metadata != "sent", f"{delivery} has no transactions to leave it out of"),
+            (
+                not transactions and self.group_metadata != "sent",
+                f"{delivery} has no transactions to leave group_metadata out of",
+            ),
             (delivery == "at_most_once" and self.positions != "application", "at_most_once commits positions before rows"),
             (delivery == "at_most_once" and self.failed_batch != "again", "at_most_once forgets a failed batch in any case"),
             (not transactions and self.open_outcome != "asked", f"{delivery} has no transactions whose outcome could be open"),
@@ -138,11 +141,11 @@ class Options:
 
     @property
     def numbers(self) -> range:
-        """Those of its workers."""
+        """Numbers of its workers."""
         return range((self.instance - 1) * self.workers, self.instance * self.workers)
 
     def transactional_id(self, group: str, worker: int) -> str:
-        """That of a worker, the same after a restart."""
+        """Transactional id of a worker, equal after a restart."""
         return transactional_id(group, 0 if self.transactional_ids == "shared" else worker)
 
 
@@ -155,7 +158,7 @@ def parsed(
     kind: type[Chosen],
     description: str = "datasource -> square -> datasink, without Spark",
 ) -> tuple[argparse.Namespace, Chosen]:
-    """Where to read and write (``kafka``, ``source``, ``sink``, ``group``), and the options, as the command line says.
+    """Parse the command line: addresses and names (``kafka``, ``source``, ``sink``, ``group``), and the options.
 
     Every field of this kind of `Options` is an option; ``…_ms`` is written without it, as a duration: ``--session-timeout 6s``.
     """
@@ -176,10 +179,10 @@ def parsed(
 
 
 def _milliseconds(text: str) -> int:
-    """Read a duration.
+    """Parse a duration.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not a duration.
     """
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -188,10 +191,10 @@ def _milliseconds(text: str) -> int:
 
 
 def _truth(text: str) -> bool:
-    """Read a truth value.
+    """Parse a truth value.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not a truth value.
     """
     if text not in _TRUTH:
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
@@ -199,10 +202,10 @@ def _truth(text: str) -> bool:
 
 
 def transactional_id(group: str, worker: int) -> str:
-    """The name of a worker, the same after a restart: of its consumer and, where each has its own, of its transactions."""
+    """Name of a worker, equal after a restart: of its consumer and, if each has its own, of its transactions."""
     return f"{group}-{worker}"
 
 
 def speaker(worker: int) -> str:
-    """Who makes a statement: each worker has a consumer and a producer of its own."""
+    """Name of a worker in statements: each has a consumer and a producer of its own."""
     return f"worker-{worker}"

@@ -7,27 +7,27 @@
 ``at_least_once``  rows first, then positions: a crash between the two makes it write the rows again
 ``at_most_once``   positions first, then rows: a crash between the two makes it lose the rows
 
-How a batch is delivered is in `pipelines.transactional.delivery`, how a worker reads in `pipelines.transactional.worker`; the
-command line is that of `pipelines.transactional.options`. It reports what it does in JSON lines:
+`pipelines.transactional.delivery` delivers a batch, `pipelines.transactional.worker` reads; the command line is in
+`pipelines.transactional.options`. The process reports its actions in JSON lines:
 
     {"event": "assigned", "worker": 0, "partitions": [0, 1]}
     {"event": "started", "workers": 2}                     every worker has its producer and its place in the group
     {"event": "committed", "worker": 0, "times": 3, "records": 1500, "positions": {"0": 900}, "transaction": 7, "ms": 12}
     {"event": "aborted", …, "why": "chance"}               rolled back; its records are read again
     {"event": "renewed", "worker": 0, "times": 1, "records": 0, "why": "an answer took 3012 ms"}
-    {"event": "dropped", …}                                at_most_once: rows that were not written
+    {"event": "dropped", …}                                at_most_once: unwritten rows
     {"event": "fenced" | "broken", "worker": 1, "why": …}  this worker has ended
     {"event": "stopped"}
 
-Beside these are the statements of docs/adapters.md: ``begin`` and ``told`` of every transaction, ``got`` and ``start`` of what
-is read, each by its worker.
+Beside these are the statements of docs/adapters.md: ``begin`` and ``told`` of every transaction, ``got`` and ``start`` of every
+read, each by its worker.
 
-``times`` says how many transactions a line stands for; ``records`` is their sum, everything else belongs to the last one.
+``times`` is the number of transactions in a line; ``records`` is their sum, everything else belongs to the last one.
 The process runs until SIGTERM, and then ends with 0. It ends with 1 if no worker is left.
 
-Workers are threads. A zombie is made by what happens to the process (SIGKILL, SIGSTOP), so there must be exactly one: worker
-processes would outlive a parent that is killed, and go on writing. Fencing does not need processes: it concerns the epoch of
-one producer, and a fatal error one client instance; and librdkafka does not hold Python's global lock while it waits.
+Workers are threads. Signals to the process (SIGKILL, SIGSTOP) make a zombie, so there must be exactly one process: worker
+processes would outlive a killed parent, and go on writing. Fencing does not need processes: it concerns the epoch of one
+producer, and a fatal error one client instance; and librdkafka does not hold Python's global lock while it waits.
 """
 
 import os
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def run(workers: list[Worker], events: ThrottledEvents, stopped: Callable[[], bool]) -> None:
-    """Run the workers; returns when all have ended, or a while after they were told to stop."""
+    """Run the workers; return when all have ended, or a while after they were told to stop."""
     threads = [Thread(target=worker.run, daemon=True) for worker in workers]
     for thread in threads:
         thread.start()

@@ -1,12 +1,12 @@
 """``exactly_once``: rows and positions are one transaction, and no late request can end another transaction.
 
 A request that was not answered at once may still be delivered: the client gives up on a connection, sends the request again on
-another one and goes on, and then the request that was held on the way arrives. An EndTxn that arrives so late ends the *next*
-transaction of the same epoch, which has rows but no positions yet (Kafka before transactions v2, KIP-890; librdkafka 2.16 has
-no v2). So after each transaction it is checked whether any of its requests may have been sent twice. If so, a new producer is
-made: ``init_transactions`` bumps the epoch, and the late request is fenced.
+another one and goes on, and then the delayed request arrives. An EndTxn that arrives so late ends the *next* transaction of the
+same epoch, which has rows but no positions yet (Kafka before transactions v2, KIP-890; librdkafka 2.16 has no v2). So after
+each transaction the worker checks whether any of its requests may have been sent twice. If so, it makes a new producer:
+``init_transactions`` bumps the epoch, and the late request is fenced.
 
-How this can be known: librdkafka retries inside ``commit_transaction`` without reporting it, but never before
+The check rests on time: librdkafka retries inside ``commit_transaction`` without reporting it, but never before
 ``retry.backoff.ms`` less a random part of up to a fifth. A call that took less was sent once and answered.
 """
 
@@ -48,19 +48,19 @@ class Transactions:
         self._producer = self._made()
 
     def prepare(self) -> None:
-        """Fence earlier producers with this transactional.id, and wait until what they left is committed or aborted."""
+        """Fence earlier producers with this transactional.id, and wait until their transactions are committed or aborted."""
         try:
             self._initialise()
         except KafkaException as raised:
             self._renew(raised.args[0])
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
-        """Say what the client told: committed or aborted if its call returned, else unknown, whatever became of it."""
+        """State the client's answer: committed or aborted if its call returned, else unknown, whatever the real outcome."""
         self._slowest_ms = 0
         self._transaction += 1
         self._told = "unknown"
         name = speaker(self._worker)
-        self._events.state(begin=self._transaction, by=name, ids=batch.keys)  # also of what is never told, the rows are known
+        self._events.state(begin=self._transaction, by=name, ids=batch.keys)  # so the rows are known even without an answer
         try:
             failed = self._settle(batch, consumer)
         finally:
@@ -87,7 +87,7 @@ class Transactions:
         self._producer.begin_transaction()
         for topic, rows in ((self._place.sink, batch.rows), *batch.beside.items()):
             enqueue(self._producer, topic, rows)
-        self._producer.flush(self._within_s)  # rows that arrive late are recognised by their sequence number
+        self._producer.flush(self._within_s)  # brokers recognise late rows by their sequence number
         if self._chance.random() < self._options.transaction_failure_probability:
             self._abort()
             return "chance"
@@ -102,7 +102,7 @@ class Transactions:
         self._told = "aborted"
 
     def _send_offsets(self, positions: list[TopicPartition], member: Any, within_s: float) -> None:
-        """With one producer per process there is no replacement for one that hangs, so the call has no deadline.
+        """Send positions; with one producer per process there is no replacement for a hung one, so there is no deadline.
 
         Raises:
             HungError: the producer must be replaced.
@@ -116,7 +116,7 @@ class Transactions:
         """Make a call, and remember its duration if its request may have been sent twice.
 
         Raises:
-            KafkaException: it failed, or was not answered in time.
+            KafkaException: it failed, or got no answer in time.
         """
         began_s = monotonic_s()
         while not self._has_ended(call):
@@ -126,7 +126,7 @@ class Transactions:
             self._slowest_ms = max(self._slowest_ms, took_ms)
 
     def _has_ended(self, call: Callable[[float], object]) -> bool:
-        """Make the call; False if it must be made again, as librdkafka demands for a call that timed out."""
+        """Make the call; return False if it must be repeated, as librdkafka demands after a timeout."""
         try:
             call(self._within_s)
         except KafkaException as raised:
@@ -136,14 +136,14 @@ class Transactions:
         return True
 
     def _recover(self, error: KafkaError) -> str:
-        """Bring the producer back to where a transaction can begin.
+        """Bring the producer back to a state in which a transaction can begin.
 
         An error that is neither fatal nor abortable leaves the outcome open: ``init_transactions`` of a new producer settles
-        it, and the committed positions show how.
+        it, and the committed positions show the outcome.
         """
         if error.fatal() or not error.txn_requires_abort():
             if self._options.open_outcome == "rolled_back":
-                self._told = "aborted"  # nobody has told it so: it takes the error for that
+                self._told = "aborted"  # an assumption without an answer
             self._renew(error)
             return f"its outcome was open: {error}"
         self._roll_back()
@@ -160,7 +160,7 @@ class Transactions:
 
         Raises:
             FencedError: the old one was fenced, so another worker has taken over.
-            BrokenError: too many in a row without a transaction between them.
+            BrokenError: too many new ones in a row without a transaction between them.
         """
         self._slowest_ms = 0
         while not self._stopped():
@@ -178,7 +178,7 @@ class Transactions:
                 return
 
     def _refuse_if_fenced(self, why: KafkaError | str) -> None:
-        """``produce`` reports only that there was a fatal error; the next call tells which."""
+        """Raise FencedError after a fencing: ``produce`` reports only a fatal error, the next call its cause."""
         if isinstance(why, KafkaError) and why.code() == KafkaError._FATAL:  # noqa: SLF001 - it has no public name
             try:
                 self._producer.abort_transaction(self._within_s)
@@ -188,7 +188,7 @@ class Transactions:
             raise FencedError(str(why))
 
     def _initialise(self) -> None:
-        self._producer.list_topics(timeout=self._within_s)  # otherwise the coordinator is looked up by a 500 ms timer
+        self._producer.list_topics(timeout=self._within_s)  # otherwise a 500 ms timer looks up the coordinator
         self._producer.init_transactions(self._within_s)
 
     def _made(self) -> Producer:
@@ -203,5 +203,5 @@ class Transactions:
 
 
 def _no_member(place: Place) -> dict[str, str | int]:
-    """A consumer that never joins the group: its metadata has the group's name, and no member and generation."""
+    """Return settings of a consumer that never joins: its metadata has the group's name, but no member and generation."""
     return {**place.options, "bootstrap.servers": place.kafka, "group.id": place.group, "log_level": 2}

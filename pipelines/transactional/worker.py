@@ -1,9 +1,9 @@
 """One worker: a member of the consumer group that reads batches and delivers them.
 
-A transaction begins when its batch has been read, and ends before anything more is read. Kafka's client reassigns partitions
-only while it reads, so no partition is taken from a worker in the middle of its transaction; the group refuses the transaction
-of a worker that is too slow for that (its generation is in it, KIP-447). Records that were read while partitions were
-reassigned are discarded: their new owner begins at the committed position.
+A transaction begins when its batch has been read, and ends before the next read. Kafka's client reassigns partitions only while
+it reads, so a worker loses no partition in the middle of its transaction; the group refuses the transaction of a worker that is
+too slow for that (its generation is in it, KIP-447). Records that were read during a reassignment are discarded: their new
+owner begins at the committed position.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from pipelines.transactional.options import Options, speaker, transactional_id
 from pipelines.transactional.transactions import Transactions
 
 _ASK_S = 2.0
-_READ_S = 0.5  # it looks so often whether it shall stop
+_READ_S = 0.5  # interval of looks whether it shall stop
 _RESET = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 _NOT_YET = frozenset({KafkaError._STATE, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - they have no public names
 
@@ -34,12 +34,12 @@ class Worker:
         stopped: Callable[[], bool],
         transform: Callable[[Sequence[Message]], Batch] | None = None,
     ) -> None:
-        """Make its clients; no broker is asked for anything yet.
+        """Make its clients, without any request to a broker.
 
         Args:
             number: from 0.
-            stopped: tells whether it shall stop.
-            transform: what is delivered for the records of a batch; the squares of their values, where it is left out.
+            stopped: returns whether it shall stop.
+            transform: makes the batch to deliver from records; by default the squares of their values.
         """
         self._transform = transform or partial(
             transformed, sink_partitions=options.sink_partitions, beyond=int(options.stored_offset == "next")
@@ -58,7 +58,7 @@ class Worker:
         self.ended_because = ""
 
     def run(self) -> None:
-        """Work, and report why it ended if it was not told to stop."""
+        """Work, and report the reason of an end without a stop."""
         try:
             self._delivery.prepare()
             self._consumer.subscribe([self._place.source], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
@@ -78,7 +78,7 @@ class Worker:
     def _turn(self) -> None:
         self._changed = False
         records = self._read()
-        if self._changed:  # what was read before and after that is not told apart, so nothing of it is stated
+        if self._changed:  # reads before and after that are mixed, so none is stated
             self._state("start", [(partition, None) for partition in sorted(self._mine)])
             self._rewind(records)
         elif records:
@@ -86,7 +86,7 @@ class Worker:
             self._deliver(records)
 
     def _read(self) -> list[Message]:
-        """A whole batch; a part of it once the interval is over, partitions were reassigned, or the worker shall stop."""
+        """Read a whole batch; a part of it once the interval is over, partitions were reassigned, or the worker shall stop."""
         wanted, until_s = self._options.batch_records, monotonic_s() + self._options.interval_ms / 1000
         records: list[Message] = []
         while True:
@@ -110,7 +110,7 @@ class Worker:
             self._events.count("committed", self._number, len(batch.rows), positions=batch.ends, **said)
 
     def _retry(self, records: Sequence[Message]) -> None:
-        """What becomes of a batch that was not delivered; two of three ways are mistakes that programs contain."""
+        """Handle an undelivered batch; two of the three ways are mistakes of real programs."""
         if self._options.failed_batch == "forgotten":
             return
         if self._options.open_outcome == "rolled_back":
@@ -146,13 +146,13 @@ class Worker:
             self._events.state(**stated, by=speaker(self._number))
 
     def _positions(self, partitions: frozenset[int] | set[int]) -> Mapping[int, int]:
-        """The group's positions; asked for until it answers, or the worker is told to stop."""
+        """Return the group's positions; repeat the request until it answers, or the worker is told to stop."""
         asked = [TopicPartition(self._place.source, partition) for partition in sorted(partitions)]
         while asked and not self._stopped():
             try:
                 answered = self._consumer.committed(asked, timeout=_ASK_S)
             except KafkaException:
-                continue  # the coordinator moves or is gone; ask again
+                continue  # the coordinator moves or is gone; repeat
             if all(one.error is None for one in answered):
                 found = {one.partition: one.offset for one in answered if one.offset >= 0}
                 return begins(asked, found, self._options.auto_offset_reset)
@@ -163,7 +163,7 @@ class Worker:
             self._consumer.seek(position)
         except KafkaException as raised:
             if raised.args[0].code() not in _NOT_YET:
-                raise  # a partition that is not fetched yet begins at the committed position by itself
+                raise  # an unfetched partition begins at the committed position by itself
 
     def _given(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._mine = frozenset(one.partition for one in partitions)
@@ -176,7 +176,7 @@ class Worker:
 
 
 def begins(asked: Sequence[TopicPartition], found: Mapping[int, int], reset: str) -> Mapping[int, int]:
-    """Partition -> its committed position, or the one that ``auto.offset.reset`` stands for.
+    """Return partition -> its committed position, or the one that ``auto.offset.reset`` stands for.
 
     Raises:
         BrokenError: there is neither, and the worker must not guess.
@@ -194,7 +194,7 @@ def delivery(number: int, options: Options, place: Place, events: ThrottledEvent
 
 
 def member(number: int, options: Options, place: Place) -> dict[str, str | int | bool]:
-    """The settings of a consumer: with the range assignor, partitions are assigned in the order of the members' names."""
+    """Return the settings of a consumer; the range assignor assigns partitions in the order of the members' names."""
     return {
         **place.options,
         "bootstrap.servers": place.kafka,
@@ -220,12 +220,12 @@ def member(number: int, options: Options, place: Place) -> dict[str, str | int |
 
 
 def transformed(records: Sequence[Message], sink_partitions: int = 0, beyond: int = 1) -> Batch:
-    """The batch of these records: squares, each for the partition that its record came from, or for that number mod so many.
+    """Make the batch of these records: squares, each for its record's partition, or for that number mod so many.
 
     Args:
         records: in their order.
         sink_partitions: 0 keeps the partition.
-        beyond: how far the position of the batch is behind the offset of its last record.
+        beyond: distance of the batch's position from the offset of its last record.
 
     Raises:
         BrokenError: a value is not an integer.
@@ -249,7 +249,7 @@ def _partition(record: Message) -> int:
 
 
 def _known(position: int) -> int | None:
-    """None for one that stands for an end of the log."""
+    """Return a position; None if it stands for an end of the log."""
     return position if position >= 0 else None
 
 
@@ -262,5 +262,5 @@ def _refuse(message: Message) -> None:
     error = message.error()
     if error and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - it has no public name
         raise BrokenError(
-            f"no position to read from: {error}; seed the consumer group, or see whether the source was truncated"
+            f"no position to read from: {error}; seed the consumer group, or check whether the source was truncated"
         )

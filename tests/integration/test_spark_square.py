@@ -117,7 +117,7 @@ def test_a_source_that_was_made_anew_stops_it(stage):
     said = stage.refused()
 
     assert f"RefusedError: {TOPICS.source} was made anew: the group's position 100 in {TOPICS.source}-" in said
-    assert f" belongs to the topic with id {old}, and the one that is there has id " in said
+    assert f" belongs to the topic with id {old}, but the present one has id " in said
     assert set(stage.positions().values()) == {100}
 
 

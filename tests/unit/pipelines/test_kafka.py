@@ -75,7 +75,7 @@ def test_a_call_that_does_not_come_back_is_given_up(monkeypatch):
     monkeypatch.setattr(kafka, "_GRACE_S", 0.01)
     never = Event()
 
-    with pytest.raises(HungError, match=r"send_offsets did not come back within 0.06 s, its limit was 0.05 s"):
+    with pytest.raises(HungError, match=r"send_offsets did not return within 0.06 s, its limit was 0.05 s"):
         call_with_deadline(0.05, lambda _limit_s: never.wait(300), "send_offsets")
 
     never.set()

@@ -125,8 +125,8 @@ def test_what_may_pass_is_tried_again_and_is_well_then(files: str, first: str, e
     [
         ("/a.csv?rows=9&always=404", r"http://files/a\.csv\?rows=9&always=404: the server answered 404 Not Found"),
         ("/a.csv?rows=9&broken=3", r"a\.csv\?rows=9&broken=3, row 3: it has 2 fields, not 3"),
-        ("/a.jsonl?rows=9&broken=3", r"a\.jsonl\?rows=9&broken=3, row 3: amount is missing"),
-        ("/a.xml", r"a\.xml: a file of this kind cannot be read; there are \.csv, \.jsonl"),
+        ("/a.jsonl?rows=9&broken=3", r"a\.jsonl\?rows=9&broken=3, row 3: it lacks amount"),
+        ("/a.xml", r"a\.xml: files of this kind are not supported; use one of \.csv, \.jsonl"),
     ],
 )
 def test_a_file_that_will_not_become_better_is_bad(files: str, path: str, message: str) -> None:
@@ -142,7 +142,7 @@ def test_a_file_that_will_not_become_better_is_bad(files: str, path: str, messag
         ("transaction,account,amount\na,b,much\n", 'row 1: the amount is not a whole number: "much"'),
         ("transaction,account,amount\na,b,1_000\n", 'row 1: the amount is not a whole number: "1_000"'),
         ("transaction,account,amount\na,b,1\na," + "b" * 1_200_000, "row 2: it is longer than 1048576 bytes"),
-        ("transaction,account,amount\na,b,1\n,b,2\n", "row 2: transaction and account must be texts that are not empty"),
+        ("transaction,account,amount\na,b,1\n,b,2\n", "row 2: transaction and account must be non-empty texts"),
         ('transaction,account,amount\n"a,b,1\n', "row 1: unexpected end of data"),
     ],
 )
@@ -169,7 +169,7 @@ def test_lines_that_are_no_rows_are_named(text: str, message: str) -> None:
 def test_an_answer_without_a_length_is_refused() -> None:
     """It ends where the connection ends, and that may be anywhere."""
     answer = b"HTTP/1.1 200 OK\r\n\r\ntransaction,account,amount\n"
-    with answering(answer) as address, pytest.raises(BadFileError, match="does not say how long the file is"):
+    with answering(answer) as address, pytest.raises(BadFileError, match="does not announce the file's length"):
         list(rows(address, "/a.csv"))
 
 

@@ -150,7 +150,7 @@ def test_a_producer_that_hangs_is_left_to_itself(broker, monkeypatch):
     failed = deliver(broker)
     never.set()
 
-    assert failed.startswith("send_offsets_to_transaction did not come back within 0.05 s")
+    assert failed.startswith("send_offsets_to_transaction did not return within 0.05 s")
     assert broker.calls[-1] == "init_transactions-2"
     assert not {"commit_transaction-1", "abort_transaction-1"} & set(broker.calls)
 
