@@ -1,1 +1,1 @@
-"""What a machine must have before a run: jars, Toxiproxy's server, class archives, memory."""
+"""The requirements of a run on a machine: jars, Toxiproxy's server, class archives, memory."""

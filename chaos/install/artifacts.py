@@ -1,13 +1,13 @@
-"""The parts that are not Python packages: jars, Toxiproxy's server, class archives. Fetched or built once, then looked up.
+"""The parts that are not Python packages: jars, Toxiproxy's server, class archives. They are fetched or built once.
 
 $CHAOS_CACHE (default: the user's cache folder)/
     kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
     kafka-3.9.1-<digest>/ spark-3.5.7-<digest>/   other versions, where a scenario asks for them
-    tools-<digest>/                         Kafka's own programs and Kafka Streams, likewise
-    toxiproxy-<digest>/server               built from toxiproxy/, unless the wheel that is installed has it
+    tools-<digest>/                         Kafka's own programs and Kafka Streams, also checked
+    toxiproxy-<digest>/server               built from toxiproxy/, unless the installed wheel has it
     go-<digest>/                            a Go toolchain, if one is needed and the path has none
     archives-<digest>/                      class archives (AppCDS) of this JDK and these jars
-    sessions/                               what the sessions under way have started (`chaos.common.warden`)
+    sessions/                               the processes of the sessions under way (`chaos.common.warden`)
 """
 
 import platform
@@ -29,7 +29,7 @@ class Parts:
     """Everything that the system is made of.
 
     Attributes:
-        spark: what Spark is started from: the PySpark of this environment, unless a system is declared with another one.
+        spark: Spark's program: the PySpark of this environment, unless a system declares another version.
         kafka_jars: a folder of jars, the brokers' class path.
         tools_jars: a folder of jars, Kafka's own programs and Kafka Streams; they need the brokers' jars as well.
         kafka_cds: the brokers' class archive; None if it could not be made.
@@ -44,16 +44,16 @@ class Parts:
 
     @property
     def tools_class_path(self) -> str:
-        """For applications of Streams and Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
+        """Class path of Streams applications and Kafka's programs (``org.apache.kafka.tools.TransactionalMessageCopier``)."""
         return f"{self.kafka_jars}/*:{self.tools_jars}/*"
 
 
 def ensure(echo: Echo, *, verify: bool = False) -> Parts:
-    """All parts; those that are missing are made.
+    """Return all parts, and make the missing ones.
 
     Args:
         echo: called with a line about everything that takes time.
-        verify: check the hashes of jars that are in the cache already as well.
+        verify: also check the hashes of jars that are in the cache already.
 
     Raises:
         RuntimeUnavailableError: no JDK, no network with an empty cache, or a jar that differs from the lock.
@@ -70,7 +70,7 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
 
 
 def at_hand() -> Parts | None:
-    """All parts if they are in the cache; nothing is fetched or made."""
+    """Return all parts if they are in the cache; fetch and make nothing."""
     place, java = cache.folder(), preflight.find_java()
     kafka, tools = (jar_folders.place_of(place, name) for name in ("kafka", "tools"))
     toxiproxy = proxy.SERVER if proxy.SERVER.is_file() else _toxiproxy_folder(place) / "server"
@@ -81,10 +81,10 @@ def at_hand() -> Parts | None:
 
 
 def of_spark(version: str, parts: Parts, echo: Echo) -> Parts:
-    """The same parts, with Spark in this version; it is fetched if it is not in the cache.
+    """Return these parts with another version of Spark, and fetch it if it is not in the cache.
 
     Raises:
-        RuntimeUnavailableError: it cannot be had.
+        RuntimeUnavailableError: it cannot be fetched.
     """
     if version == parts.spark.version:
         return parts
@@ -92,13 +92,13 @@ def of_spark(version: str, parts: Parts, echo: Echo) -> Parts:
 
 
 def _kafka_cds(place: Path, java: Path, kafka: Path, spark: SparkProgram) -> Path | None:
-    """Both archives are made at once."""
+    """Return the brokers' class archive; both archives are made at once."""
     ingredients = Ingredients(java, spark.home, kafka, spark.connector, spark.scala)
     return class_archives.found(class_archives.folder(place, ingredients), class_archives.KAFKA)
 
 
 def versions(parts: Parts) -> dict[str, str]:
-    """Name -> version of everything that runs here, for reports."""
+    """Return name -> version of everything that runs here, for reports."""
     locked = {(section, jar.artifact): jar.version for section, wanted in jars.read_lock().items() for jar in wanted}
     return {
         "chaos": version(),

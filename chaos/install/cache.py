@@ -1,6 +1,6 @@
 """The folder of parts: each is complete or absent, and only one process at a time makes any.
 
-The name of a part's folder contains a digest of what the part is made of, so a part is never stale. It is made under another
+The name of a part's folder contains a digest of the part's ingredients, so a part is never stale. It is made under another
 name and renamed when it is complete, so half a download is never taken for a whole one.
 """
 
@@ -25,7 +25,7 @@ Echo = Callable[[str], None]
 
 
 def folder() -> Path:
-    """Where parts are kept: ``$CHAOS_CACHE``, or the user's cache folder."""
+    """The folder of all parts: ``$CHAOS_CACHE``, or the user's cache folder."""
     named = os.environ.get("CHAOS_CACHE")
     return Path(named).expanduser().absolute() if named else platformdirs.user_cache_path("kafka-spark-chaos")
 
@@ -36,15 +36,15 @@ def digest(*texts: str) -> str:
 
 
 def make(part: Path, how: Callable[[Path], None]) -> None:
-    """Make a part's folder if it does not exist. Needs the lock; every process started for it ends with this one at the latest.
+    """Make a part's folder if it does not exist. Needs the lock; all processes started for it end with this one at the latest.
 
     Args:
         part: the folder.
-        how: fills the empty folder that it is given; if it raises, the part does not exist afterwards.
+        how: fills an empty folder; if it raises, the part does not exist afterwards.
     """
     if part.is_dir():
         return
-    for left in part.parent.glob(f"*{_HALF}"):  # of a process that was killed while it made a part
+    for left in part.parent.glob(f"*{_HALF}"):  # left by a process that was killed while it made a part
         shutil.rmtree(left, ignore_errors=True)
     half = part.with_name(part.name + _HALF)
     half.mkdir(parents=True)
@@ -58,7 +58,7 @@ def make(part: Path, how: Callable[[Path], None]) -> None:
 
 @contextmanager
 def locked(cache: Path, echo: Echo) -> Iterator[None]:
-    """Keep other processes out, waiting for the one that is in; a process that dies releases the lock.
+    """Hold the lock of the cache, and wait for it if another process has it; a process that dies releases it.
 
     Raises:
         RuntimeUnavailableError: the folder cannot be written.
@@ -68,7 +68,7 @@ def locked(cache: Path, echo: Echo) -> Iterator[None]:
         lock = (cache / "lock").open("w", encoding="utf-8")
     except OSError as error:
         raise RuntimeUnavailableError(
-            f"{cache} cannot be written ({error.strerror}); set CHAOS_CACHE to a folder that can be"
+            f"{cache} cannot be written ({error.strerror}); set CHAOS_CACHE to a writable folder"
         ) from error
     with lock:
         try:

@@ -1,7 +1,7 @@
 """A short run of Spark that loads the classes which later runs need (``-XX:ArchiveClassesAtExit``; `class_archives`).
 
-First a local session with Parquet, SQL, streams and a Python worker; then a small cluster, for the classes of master, worker
-and RPC.
+It starts a local session with Parquet, SQL, streams and a Python worker, and then a small cluster, for the classes of master,
+worker and RPC.
 """
 
 import sys
@@ -56,7 +56,7 @@ def _session(master: str, archive: str, extra: str) -> SparkSession:
 
 
 def _batch(spark: SparkSession, folder: Path, kafka: str) -> None:
-    """What the judge does: read a topic, land it as Parquet, join, window, aggregate."""
+    """Do the work of the judge: read a topic, land it as Parquet, join, window, aggregate."""
     rows = spark.range(1000, numPartitions=2).selectExpr("id", "CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
     rows.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", "training").save()
     topic = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", "training").load()
@@ -67,7 +67,7 @@ def _batch(spark: SparkSession, folder: Path, kafka: str) -> None:
 
 
 def _streams(spark: SparkSession, folder: Path, kafka: str) -> None:
-    """What the pipelines do, with either sink."""
+    """Do the work of the pipelines, with either sink."""
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka).option("startingOffsets", "earliest")
     rows = source.option("subscribe", "training").load()
     through = rows.writeStream.foreachBatch(_through_python).option("checkpointLocation", str(folder / "python"))

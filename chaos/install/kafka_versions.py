@@ -1,8 +1,8 @@
-"""The brokers' program, in the version that a scenario asks for.
+"""The brokers' program, in the version that a scenario declares.
 
 The version in `parts.lock` is pinned by hash, and starts with a class archive. Any other one, from 3.3 on, is resolved from
-Maven Central when it is first needed. What comes must be what `kafka_hashes/<version>.sha256` says, where there is such a file;
-else it is noted so beside the jars. A cache that differs from its note later is not used.
+Maven Central when it is first needed. If `kafka_hashes/<version>.sha256` exists, the jars must have its hashes. A note beside
+the jars has them in any case; a cache that differs from its note is not used.
 
 $CHAOS_CACHE/kafka-3.9.1-<digest of the recipe>/*.jar, jars.sha256
 """
@@ -30,7 +30,7 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class KafkaProgram:
-    """What a broker is started from.
+    """The program of a broker.
 
     Attributes:
         jars: a folder, its class path.
@@ -43,20 +43,23 @@ class KafkaProgram:
 
     @property
     def logs_with_log4j_2(self) -> bool:
-        """Else with its predecessor."""
+        """Whether it logs with Log4j 2; older versions use its predecessor."""
         return _is_from(self.version, _WITH_LOG4J_2)
 
     @property
     def advertises_controllers(self) -> bool:
-        """Else a controller is known by `controller.quorum.voters` alone, and a broker that advertises one does not start."""
+        """Whether a broker may advertise a controller; an older one that does so does not start.
+
+        In older versions `controller.quorum.voters` alone names the controllers.
+        """
         return _is_from(self.version, _WITH_ADVERTISED_CONTROLLERS)
 
 
 def ensure(version: str, parts: Parts, echo: Echo) -> KafkaProgram:
-    """The program of this version; it is fetched if it is not in the cache.
+    """Return the program of this version, and fetch it if it is not in the cache.
 
     Raises:
-        RuntimeUnavailableError: there is no such version, no network, or the cache is not what was fetched.
+        RuntimeUnavailableError: there is no such version, no network, or the cache has changed since it was fetched.
     """
     if version == jars.kafka_version():
         return KafkaProgram(version, parts.kafka_jars, parts.kafka_cds)
@@ -84,4 +87,4 @@ def _fetch(version: str, wanted: tuple[jars.Module, ...], folder: Path, ivy: jar
     found, locked = jar_folders.note(folder), _LOCKED / f"{version}.sha256"
     if locked.is_file() and found != (expected := locked.read_text(encoding="utf-8")):
         other = sorted({line.split()[-1] for line in {*found.splitlines()} ^ {*expected.splitlines()}})
-        raise RuntimeUnavailableError(f"what was fetched as Kafka {version} is not what {locked.name} says: {', '.join(other)}")
+        raise RuntimeUnavailableError(f"the fetched Kafka {version} differs from {locked.name}: {', '.join(other)}")

@@ -1,7 +1,7 @@
 """Packages that a Spark job declares by their coordinates: jars from Maven Central, with all that they need.
 
-They are fetched once, before a run, and noted by their hashes (`chaos.install.jar_folders`); then no network is needed. Spark's
-own ``--packages`` asks the network at every start, also at a restart in the middle of a run, and knows no mirror of ours.
+They are fetched once, before a run, and their hashes are noted (`chaos.install.jar_folders`); then no network is needed.
+Spark's own ``--packages`` uses the network at every start, also at a restart in the middle of a run, and ignores our mirror.
 
 $CHAOS_CACHE/packages-<digest>/*.jar, jars.sha256
 """
@@ -18,7 +18,7 @@ Echo = Callable[[str], None]
 
 
 def ensure(coordinates: Sequence[str], ivy: jars.Ivy, echo: Echo) -> tuple[Path, ...]:
-    """The jars of these packages; they are fetched if they are not in the cache.
+    """Return the jars of these packages, and fetch them if they are not in the cache.
 
     Args:
         coordinates: ``group:artifact:version`` each.
@@ -34,7 +34,7 @@ def ensure(coordinates: Sequence[str], ivy: jars.Ivy, echo: Echo) -> tuple[Path,
     try:
         with cache.locked(place, echo):
             if not folder.is_dir():
-                echo(f"fetching {', '.join(coordinates)}, with what they need …")
+                echo(f"fetching {', '.join(coordinates)} and their dependencies …")
                 cache.make(folder, lambda half: _fetch(wanted, half, ivy))
             jar_folders.check(folder)
     except RuntimeUnavailableError as error:

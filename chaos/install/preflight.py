@@ -1,4 +1,4 @@
-"""What the machine must have, checked before anything is started; each error says what is wrong and how to mend it."""
+"""Checks of the machine before anything is started; each error says what is wrong and how to mend it."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def check_machine(
 
 
 def check_platform(platform: str = sys.platform) -> None:
-    """Check for Linux: every address of 127.0.0.0/8 can be bound without configuration, and there is /proc."""
+    """Check for Linux, where every address of 127.0.0.0/8 can be bound without configuration, and /proc exists."""
     if platform != "linux":
         raise RuntimeUnavailableError(
             f"the system runs on Linux only: {platform} offers 127.0.0.1 alone, and no /proc; use a Linux machine or container"
@@ -48,7 +48,7 @@ def check_memory(needed_gib: float = MEMORY_GIB) -> None:
     free_gib = psutil.virtual_memory().available / _GIB
     if free_gib < needed_gib:
         raise RuntimeUnavailableError(
-            f"{free_gib:.1f} GiB of memory are free, {needed_gib:g} GiB are needed; close something, or give the container more"
+            f"{free_gib:.1f} GiB of memory are free, the system needs {needed_gib:g} GiB; free some, or enlarge the container"
         )
 
 
@@ -58,13 +58,13 @@ def check_disk(folder: Path, needed_gib: float = DISK_GIB) -> None:
     free_gib = shutil.disk_usage(existing).free / _GIB
     if free_gib < needed_gib:
         raise RuntimeUnavailableError(
-            f"{free_gib:.1f} GiB of disk are free in {existing}, {needed_gib:g} GiB are needed; "
+            f"{free_gib:.1f} GiB of disk are free in {existing}, the system needs {needed_gib:g} GiB; "
             "make room, or move CHAOS_CACHE or --chaos-runs elsewhere"
         )
 
 
 def find_java(minimum: int = JAVA) -> Path:
-    """The Java to use: that of JAVA_HOME, or else the one on the path.
+    """Find the Java to use: that of JAVA_HOME, or else the one on the path.
 
     Raises:
         RuntimeUnavailableError: there is none, or it is too old.
@@ -72,7 +72,7 @@ def find_java(minimum: int = JAVA) -> Path:
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None or not Path(found).is_file():
-        where = f"JAVA_HOME={home} holds no bin/java" if home else "no java is on the path and JAVA_HOME is not set"
+        where = f"JAVA_HOME={home} holds no bin/java" if home else "the path has no java, and JAVA_HOME is not set"
         raise RuntimeUnavailableError(
             f"{where}; install a JDK, {minimum} or newer, e.g. apt-get install openjdk-{minimum}-jdk-headless"
         )
@@ -80,16 +80,16 @@ def find_java(minimum: int = JAVA) -> Path:
     version = java_version(java)
     if major(version) < minimum:
         raise RuntimeUnavailableError(
-            f"{java} is Java {version}; {minimum} or newer is needed: install one and set JAVA_HOME to it"
+            f"{java} is Java {version}; the system needs {minimum} or newer: install one and set JAVA_HOME to it"
         )
     return java
 
 
 def java_version(java: Path) -> str:
-    """Its full version, from the JDK's ``release`` file if it has one (no JVM has to start), or from ``java -version``.
+    """Full version of a Java, from the JDK's ``release`` file if it has one (no JVM has to start), or from ``java -version``.
 
     Returns:
-        E.g. ``17.0.15+6-Debian-1deb12u1``; ``unknown`` if neither says it.
+        E.g. ``17.0.15+6-Debian-1deb12u1``; ``unknown`` if neither has it.
     """
     release = java.parent.parent / "release"
     if release.is_file():
@@ -101,7 +101,7 @@ def java_version(java: Path) -> str:
 
 
 def parse_java_version(text: str) -> str:
-    """The version in a ``release`` file or in the output of ``java -version``."""
+    """Parse the version in a ``release`` file or in the output of ``java -version``."""
     for pattern in (
         r'JAVA_RUNTIME_VERSION="([^"]+)"',
         r'JAVA_VERSION="([^"]+)"',
@@ -114,7 +114,7 @@ def parse_java_version(text: str) -> str:
 
 
 def major(version: str) -> int:
-    """17 from ``17.0.15+6``, 8 from ``1.8.0_402``, 0 from what is not a version."""
+    """Major version: 17 of ``17.0.15+6``, 8 of ``1.8.0_402``, 0 of a text that is not a version."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0
 
@@ -123,7 +123,7 @@ def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
     """Check that nothing listens on these addresses.
 
     Raises:
-        RuntimeUnavailableError: something does, or this machine does not have the address.
+        RuntimeUnavailableError: a process listens there, or this machine does not have the address.
     """
     for host, port in addresses:
         with socket.socket() as probe:
@@ -132,13 +132,13 @@ def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
                 probe.bind((host, port))
             except OSError as error:
                 raise RuntimeUnavailableError(
-                    f"nothing can listen on {host}:{port}: {error.strerror}{_holder(host, port)}; "
+                    f"the system cannot listen on {host}:{port}: {error.strerror}{_holder(host, port)}; "
                     "end that process, or set CHAOS_NET=127.78 to move the whole system to other loopback addresses"
                 ) from error
 
 
 def _holder(host: str, port: int) -> str:
-    """What listens there, if this user may know."""
+    """Name the process that listens there, if this user may know it."""
     for connection in psutil.net_connections("tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.pid and connection.laddr:
             ip, its_port = connection.laddr

@@ -1,12 +1,12 @@
-"""Spark in the version that a scenario asks for: the folder of PySpark, and the Kafka connector of the same version.
+"""Spark in the version that a scenario declares: the folder of PySpark, and the Kafka connector of the same version.
 
-The default is the PySpark of this environment, which is the judge's too. Any other one, from 3.5 on, is put into a folder of
-the cache by pip when it is first needed, and is the system's alone: master, workers and driver are started from it, and what
-Python imports as PySpark and Py4J, in the driver and in Python workers, is what it ships. The interpreter and all other
-packages are those of this environment, so that a job finds what it imports under every version of Spark.
+The default is the PySpark of this environment, which is the judge's too. Pip puts any other one, from 3.5 on, into a folder of
+the cache when it is first needed. Only the system uses it: master, workers and driver are started from it, and the driver and
+Python workers import the PySpark and Py4J that it ships. The interpreter and all other packages are those of this environment,
+so that a job finds its imports under every version of Spark.
 
-Where there is `pyspark_hashes/<version>.txt`, pip takes nothing else; the jars of the connector are those of `parts.lock`,
-where that has ``[connector <version>]``. Else they are resolved from Maven Central. What came is noted beside it.
+If `pyspark_hashes/<version>.txt` exists, pip accepts nothing else. If `parts.lock` has ``[connector <version>]``, the jars of
+the connector come from there, else from Maven Central. A note beside them has their hashes.
 
 $CHAOS_CACHE/spark-3.5.7-<digest>/pyspark/, jars.sha256     connector-<digest>/, or connector-3.5.8-<digest>/*.jar, jars.sha256
 """
@@ -47,11 +47,11 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class SparkProgram:
-    """What master, workers, drivers and executors are started from.
+    """The program of master, workers, drivers and executors.
 
     Attributes:
         home: the folder of PySpark, with jars and programs.
-        connector: the jars of Spark's Kafka connector, and what it needs beside Spark's own.
+        connector: the jars of Spark's Kafka connector, and its dependencies that Spark lacks.
         archive: a class archive; None without one.
     """
 
@@ -62,12 +62,12 @@ class SparkProgram:
 
     @property
     def scala(self) -> str:
-        """Of the build that PyPI has."""
+        """Scala version of PyPI's build."""
         return scala(self.version)
 
 
 def here() -> str:
-    """The version of the PySpark of this environment."""
+    """Version of this environment's PySpark."""
     return pyspark.__version__
 
 
@@ -80,15 +80,15 @@ def scala(version: str) -> str:
 
 
 def first_two(version: str) -> tuple[int, ...]:
-    """(3, 5) of 3.5.7, and of a version that is not released."""
+    """First two numbers of a version: (3, 5) of 3.5.7, and of a version that is not released."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 def ensure(version: str, java: Path, kafka_jars: Path, echo: Echo) -> SparkProgram:
-    """Spark in a version that is not the one of this environment; it is fetched if it is not in the cache.
+    """Return Spark in another version than this environment's, and fetch it if it is not in the cache.
 
     Args:
-        kafka_jars: of the brokers with which its class archive is made.
+        kafka_jars: the jars of the brokers with which its class archive is made.
 
     Raises:
         RuntimeUnavailableError: there is no such version, it does not run with this Python or Java, or there is no network.
@@ -100,7 +100,7 @@ def ensure(version: str, java: Path, kafka_jars: Path, echo: Echo) -> SparkProgr
     folder = place / f"spark-{version}-{digest}"
     with cache.locked(place, echo):
         try:
-            _connector(place, version, needed.ivy, echo, verify=False)  # before the package: there may be none, and it is small
+            _connector(place, version, needed.ivy, echo, verify=False)  # first, since it is small and may not exist
         except RuntimeUnavailableError as error:
             raise RuntimeUnavailableError(f"{KEY} {version}: {error}") from error
         if not folder.is_dir():
@@ -112,7 +112,7 @@ def ensure(version: str, java: Path, kafka_jars: Path, echo: Echo) -> SparkProgr
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What a connector is fetched with, and a class archive is made with."""
+    """The tools to fetch a connector and to make a class archive."""
 
     java: Path
     kafka_jars: Path
@@ -120,7 +120,7 @@ class Needed:
 
 
 def complete(place: Path, version: str, home: Path, needed: Needed, echo: Echo, *, verify: bool = False) -> SparkProgram:
-    """A PySpark that is there, with its connector and its class archive. Needs the lock of the cache."""
+    """Add the connector and the class archive to an installed PySpark. Needs the lock of the cache."""
     connector = tuple(sorted(_connector(place, version, needed.ivy, echo, verify=verify).glob("*.jar")))
     ingredients = Ingredients(needed.java, home, needed.kafka_jars, connector, scala(version))
     archives = class_archives.ensure(place, ingredients, echo)
@@ -128,7 +128,7 @@ def complete(place: Path, version: str, home: Path, needed: Needed, echo: Echo, 
 
 
 def at_hand(place: Path, java: Path, kafka_jars: Path) -> SparkProgram | None:
-    """The PySpark of this environment, if all that it needs is in the cache; nothing is fetched or made."""
+    """Return this environment's PySpark if the cache has all that it needs; fetch and make nothing."""
     folder = connector_folder(place, here())
     if not folder.is_dir():
         return None
@@ -148,12 +148,12 @@ def check_interpreters(version: str, java: Path) -> None:
     if sys.version_info >= _TOO_NEW_A_PYTHON:
         ours = ".".join(map(str, sys.version_info[:2]))
         raise RuntimeUnavailableError(
-            f"{KEY}: Spark {version} needs Python 3.11, and this is {ours}; make an environment of Python 3.11, or name Spark 4"
+            f"{KEY}: Spark {version} needs Python 3.11, and this is {ours}; use an environment of Python 3.11, or Spark 4"
         )
     found = preflight.java_version(java)
     if preflight.major(found) >= _TOO_NEW_A_JAVA:
         raise RuntimeUnavailableError(
-            f"{KEY}: Spark {version} does not start with Java {found}; set JAVA_HOME to a JDK 17, or name Spark 4"
+            f"{KEY}: Spark {version} does not start with Java {found}; set JAVA_HOME to a JDK 17, or use Spark 4"
         )
 
 
@@ -166,7 +166,7 @@ def _lock(version: str) -> Path | None:
 
 
 def _install(version: str, folder: Path) -> None:
-    """PyPI has the sources only, and they are built by a setuptools that still has what they import."""
+    """Install PySpark by pip: PyPI has the sources only, and their build needs an old setuptools."""
     tools = folder / "build"
     _pip(("--require-hashes", "--requirement", str(_BUILD), "--target", str(tools)), version, os.environ.get("PYTHONPATH", ""))
     locked = _lock(version)
@@ -185,29 +185,29 @@ def _pip(words: tuple[str, ...], version: str, path: str) -> None:
 
 
 def _why(version: str, said: str) -> str:
-    """One line out of the many that pip prints."""
+    """Summarize pip's long output in one line."""
     if "No module named pip" in said:
-        return f"{KEY}: Spark {version} is fetched by pip, which is not in this environment; run {sys.executable} -m ensurepip"
+        return f"{KEY}: fetching Spark {version} needs pip, which this environment lacks; run {sys.executable} -m ensurepip"
     if any(sign in said for sign in _NO_NETWORK):
         return (
-            f"{KEY}: Spark {version} is not in the cache and PyPI cannot be reached; connect to a network once, tell pip of a "
-            "mirror (PIP_INDEX_URL), or copy a filled cache and set CHAOS_CACHE"
+            f"{KEY}: the cache lacks Spark {version}, and PyPI cannot be reached; connect to a network once, set PIP_INDEX_URL "
+            "to a mirror, or copy a filled cache and set CHAOS_CACHE"
         )
     if "No matching distribution found" in said:
         return f"{KEY}: PyPI has no PySpark {version}; choose a version that it has: pip index versions pyspark"
-    return f"{KEY}: PySpark {version} could not be installed: {said.strip()[-400:]}"
+    return f"{KEY}: pip could not install PySpark {version}: {said.strip()[-400:]}"
 
 
 # the connector -------------------------------------------------------------------------------------------------------------
 
 
 def section(version: str) -> str:
-    """Of `parts.lock`."""
+    """Section of `parts.lock` for this version's connector."""
     return f"connector {version}"
 
 
 def connector_folder(place: Path, version: str) -> Path:
-    """Where the connector of this version is, or will be."""
+    """Return the folder for the connector of this version, whether or not it exists yet."""
     if section(version) in jars.read_lock():
         return jar_folders.place_of(place, section(version))
     return place / f"connector-{version}-{cache.digest(_RECIPE, str(_module(version)))}"
@@ -229,7 +229,7 @@ def _connector(place: Path, version: str, ivy: jars.Ivy, echo: Echo, *, verify: 
 
 
 def _resolve(version: str, folder: Path, ivy: jars.Ivy) -> None:
-    """What Spark has itself is left out: of two versions on a class path the first would be taken."""
+    """Resolve the connector's jars without those that Spark has itself: the first of two versions on a class path would win."""
     jars.resolve((_module(version),), folder, ivy)
     for jar in folder.glob("*.jar"):
         if not jar.name.startswith(_OF_CONNECTOR):

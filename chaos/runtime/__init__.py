@@ -1,1 +1,1 @@
-"""Where the system runs: on local processes today; containers and a foreign cluster share the same interface."""
+"""Runtimes: where the processes of the system run, on this machine or in Docker containers, behind one interface."""

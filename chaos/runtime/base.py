@@ -1,4 +1,4 @@
-"""What a runtime can do: start a process, and kill, stop, pause, resume or start it again."""
+"""The interface of a runtime: start a process, and kill, stop, pause, resume or restart it."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from chaos.contract.base import Image
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to start.
+    """The description of a process to start.
 
     Attributes:
         name: unique in the session, e.g. ``broker-2``; also the name of its log.
@@ -25,14 +25,14 @@ class ProcessSpec:
         env: added to the environment of the process that starts it.
         log: standard output and error, appended over restarts.
         hosts: the addresses that it listens on, its own first; empty if no other process connects to it.
-        image: of the user's, that it runs in, where the runtime has containers.
+        image: the user's image that it runs in; needs a runtime with containers.
     """
 
     name: str
     argv: tuple[str, ...]
     cwd: Path
     log: Path
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold passwords
     hosts: tuple[str, ...] = ()
     image: Image | None = None
 
@@ -56,7 +56,7 @@ class Process(Protocol):
         ...
 
     def exit_code(self) -> int | None:
-        """The code it ended with, negative for a signal; None while it lives."""
+        """Its exit code, negative for a signal; None while it lives."""
         ...
 
     def start(self) -> None:
@@ -68,15 +68,15 @@ class Process(Protocol):
         ...
 
     def kill_tree(self) -> dict[str, int]:
-        """Send SIGKILL to it and to everything it started; returns name -> pid of what was alive."""
+        """Send SIGKILL to it and to everything it started; return name -> pid of the processes that were alive."""
         ...
 
     def running(self, command: str) -> dict[str, int]:
-        """Of it and what it started, name -> pid of those whose command line contains a text (`processes.running`)."""
+        """Name -> pid of the processes in its tree whose command line contains a text (`processes.running`)."""
         ...
 
     def pause_tree(self) -> dict[str, int]:
-        """Send SIGSTOP to it and to everything it started; returns name -> pid of what was alive."""
+        """Send SIGSTOP to it and to everything it started; return name -> pid of the processes that were alive."""
         ...
 
     def resume_tree(self) -> None:
@@ -97,7 +97,7 @@ class Process(Protocol):
 
 
 class VisibleProcess(ABC):
-    """What every process shares that this machine sees by pid, wherever it runs: signals to it, and to its process tree."""
+    """Base of processes that this machine sees by pid, wherever they run: signals to one, and to its process tree."""
 
     spec: ProcessSpec
 
@@ -153,7 +153,7 @@ class VisibleProcess(ABC):
 
 @runtime_checkable
 class Contained(Process, Protocol):
-    """A process in a container of its own, and what can be done to it there. Idempotent as well."""
+    """A process in a container of its own, with the operations that need a container. They are idempotent as well."""
 
     def disconnect(self) -> None:
         """Take its machine off the network."""
@@ -184,7 +184,7 @@ class Contained(Process, Protocol):
         ...
 
     def crowd(self) -> None:
-        """Take 64 MB of its memory, or what is left of it."""
+        """Take 64 MB of its memory, or all that is left."""
         ...
 
     def on_small_disk(self, folder: Path, room_bytes: int) -> Process:
@@ -192,7 +192,7 @@ class Contained(Process, Protocol):
         ...
 
     def killed_by_memory(self) -> bool:
-        """Whether the kernel killed it, in its last life, because it wanted more memory than its limit."""
+        """Whether the kernel ended its last life because it exceeded its memory limit."""
         ...
 
     def usage(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""What can be done to a system, and to a pipeline: a fault is possible where all that it needs is to be had.
+"""Capabilities of a system and of a pipeline: a fault is possible if it has all that it needs.
 
-Each runtime states what its systems allow, the external one by what its file declares (`chaos.external.declaration`), and each
-declared pipeline what it has. Whether a fault is possible is one comparison: ``fault.needs <= allowed``.
+Each runtime lists the capabilities of its systems (the external one takes them from its file, `chaos.external.declaration`),
+and each declared pipeline its own. Whether a fault is possible is one comparison: ``fault.needs <= allowed``.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ OFFERED: Mapping[str, frozenset[Capability]] = {
     "local": OF_SYSTEMS - {Capability.BROKER_CONTAINERS},
     "containers": OF_SYSTEMS - {Capability.SERVICES},
 }
-"""What the systems of this framework's own runtimes offer."""
+"""Runtime -> the capabilities of its systems, for this framework's own runtimes."""
 EXTERNAL = "external"
 RUNTIMES = (*OFFERED, EXTERNAL)
 """Where a system can run; the first is the default."""

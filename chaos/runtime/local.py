@@ -45,9 +45,9 @@ class LocalProcess(VisibleProcess):
                 self._popen = self._spawn()
 
     def kill(self) -> None:
-        """Send SIGKILL, unless it has ended: its pid may belong to another process, or to a thread of one, by then.
+        """Send SIGKILL, unless it has ended: by then its pid may belong to another process, or to a thread of one.
 
-        psutil does not check that a second time for a process that it has found gone once (`Process._raise_if_pid_reused`).
+        psutil does not check that again for a process that it has found gone once (`Process._raise_if_pid_reused`).
         """
         if self.alive():
             self._popen.kill()
@@ -104,7 +104,7 @@ class LocalRuntime:
         preflight.check_addresses(addresses)
 
     def start(self, spec: ProcessSpec) -> LocalProcess:
-        """Start it; an interrupt waits until it is known that there is this process, or `close` would not end it."""
+        """Start it; an interrupt waits until the process is recorded, or `close` would not end it."""
         with signals.deferred():
             process = LocalProcess(spec, self.session)
             self._processes.append(process)

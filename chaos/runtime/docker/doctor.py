@@ -1,4 +1,4 @@
-"""What Docker needs before a run: each check returns what it found, or raises what is wrong and the command that mends it.
+"""Checks of Docker before a run: each returns its result in words, or raises an error with the command that mends it.
 
 Without a daemon (`daemon`) the other checks (`CHECKS`) cannot run.
 """
@@ -35,13 +35,13 @@ def memory() -> str:
         total_gib = client.info()["MemTotal"] / _GIB
     if total_gib < preflight.MEMORY_GIB:
         raise RuntimeUnavailableError(
-            f"Docker's machine has {total_gib:.1f} GiB of memory, {preflight.MEMORY_GIB:g} GiB are needed; give it more"
+            f"Docker's machine has {total_gib:.1f} GiB of memory, the system needs {preflight.MEMORY_GIB:g} GiB; give it more"
         )
     return f"{total_gib:.1f} GiB"
 
 
 def disk() -> str:
-    """There is room where Docker keeps its containers."""
+    """The folder of Docker's containers has room."""
     with connected() as client:
         root = Path(client.info()["DockerRootDir"])
     if not root.exists():
@@ -56,7 +56,7 @@ def network() -> str:
     """Addresses are free for the network of a run; no port of this machine is needed."""
     net = next(docker_network.free_now(), None)
     if net is None:
-        raise RuntimeUnavailableError("every network that a run could use has a route already; docker network prune")
+        raise RuntimeUnavailableError("no network is free for a run; remove unused ones: docker network prune")
     return f"{net}.0.0/16 is free"
 
 
@@ -90,13 +90,13 @@ def container() -> str:
 
 
 def reaper() -> str:
-    """What removes the containers that a killed run leaves behind."""
+    """Name the programs that remove the containers of a killed run."""
     with connected() as client:
         return engine.choose_reaper(client)
 
 
 def leftovers() -> str:
-    """What carries our labels now: it belongs to a run that goes on, or is removed by the next run."""
+    """List the things with our labels now: they belong to a running run, or the next run removes them."""
     with connected() as client:
         left = engine.belongings(client)
     return f"{len(left)}: {', '.join(left[:_SHOWN])}, …" if left else "none"

@@ -1,9 +1,9 @@
-"""The Docker daemon: how it is found, what it must support, how its errors are reported, and how nothing is left in it.
+"""The Docker daemon: connection, required features, errors, and the removal of everything that a session makes in it.
 
 Everything that a session makes there carries its labels, and is found and removed by them:
 
 chaos.session   id of the session (`chaos.common.warden`)
-chaos.owner     pid and start time of the process that opened it: what belonged to one that is gone, the next session removes
+chaos.owner     pid and start time of the process that opened it: the next session removes the things of a dead owner
 
 As a program this module is the warden of a session in containers: when the session's owner has ended, its containers and
 networks are removed as well as its processes.
@@ -37,7 +37,7 @@ _REMAPPED = "name=userns"
 
 
 def connect() -> Any:
-    """A client of the daemon that the environment names (``DOCKER_HOST``), or of this machine's.
+    """Make a client of the daemon that the environment names (``DOCKER_HOST``), or of this machine's.
 
     Raises:
         RuntimeUnavailableError: there is none, it is too old, or its networks cannot be reached from here.
@@ -58,7 +58,7 @@ def connect() -> Any:
 
 
 def _knock(url: str) -> None:
-    """Connect to the socket once, and close it: Docker's library leaves a connection open that is refused.
+    """Connect to the socket once, and close it: Docker's library leaves a refused connection open.
 
     Raises:
         OSError: nothing listens there, or this user may not connect.
@@ -82,13 +82,13 @@ def check_engine(version: dict[str, Any], info: dict[str, Any]) -> None:
     api = tuple(int(part) for part in version["ApiVersion"].split("."))
     if api < API:
         raise RuntimeUnavailableError(
-            f"Docker's API is {version['ApiVersion']}, {API[0]}.{API[1]} (Docker 20.10) or newer is needed; upgrade Docker"
+            f"Docker has API {version['ApiVersion']}; chaos needs {API[0]}.{API[1]} (Docker 20.10) or newer; upgrade Docker"
         )
     if info.get("OSType") != "linux":
         raise RuntimeUnavailableError(f"Docker runs {info.get('OSType')} containers; switch it to Linux containers")
     for option, why in (
         (_ROOTLESS, "its networks are not reachable from this machine"),
-        (_REMAPPED, "users in it are not this machine's"),
+        (_REMAPPED, "users in containers are not this machine's"),
     ):
         if any(entry.startswith(option) for entry in info.get("SecurityOptions") or ()):
             raise RuntimeUnavailableError(
@@ -102,7 +102,7 @@ def image_name() -> str:
 
 
 def check_image(client: Any) -> str:
-    """The name of the image, which must exist: nothing is pulled in the middle of a run.
+    """Return the name of the image, which must exist: nothing is pulled in the middle of a run.
 
     Raises:
         RuntimeUnavailableError: it does not exist on this machine.
@@ -126,7 +126,7 @@ def has_image(client: Any, name: str) -> bool:
 
 
 def configuration(client: Any, name: str) -> Mapping[str, Any]:
-    """What an image of the user's runs, and how.
+    """Return the configuration of a user's image: what it runs, and how.
 
     Raises:
         RuntimeUnavailableError: it does not exist on this machine.
@@ -143,10 +143,10 @@ def configuration(client: Any, name: str) -> Mapping[str, Any]:
 
 
 def choose_reaper(client: Any) -> str:
-    """Use Testcontainers' reaper, Ryuk, if its image is on this machine, and our own sweep by label always.
+    """Always use our own sweep by label, and Testcontainers' reaper, Ryuk, if its image is on this machine.
 
     Returns:
-        What is used, for people.
+        The choice, in words.
     """
     ryuk = testcontainers_config.hub_image_name_prefix + testcontainers_config.ryuk_image
     testcontainers_config.ryuk_disabled = testcontainers_config.ryuk_disabled or not has_image(client, ryuk)
@@ -163,7 +163,7 @@ def connected() -> Iterator[Any]:
 
 @contextmanager
 def asking(action: str) -> Iterator[None]:
-    """Turn what Docker's library raises into an error of ours.
+    """Turn errors of Docker's library into one of ours.
 
     Args:
         action: completes the sentence "Docker could not …".
@@ -177,7 +177,7 @@ def asking(action: str) -> Iterator[None]:
         raise RuntimeUnavailableError(f"Docker could not {action}: {error}") from error
 
 
-# what a session leaves is found by its label, and removed -------------------------------------------------------------
+# leftovers of sessions, found by their labels --------------------------------------------------------------------------
 
 
 SESSION = "chaos.session"
@@ -192,7 +192,7 @@ def labels(session: str) -> dict[str, str]:
 
 
 def belongings(client: Any, session: str = "") -> list[str]:
-    """``kind name`` of everything that a session has in Docker; of all sessions by default."""
+    """List ``kind name`` of everything that a session has in Docker; all sessions by default."""
     return [f"{kind} {_name(thing)}" for kind, thing in _found(client, session)]
 
 
@@ -200,7 +200,7 @@ def sweep(client: Any, session: str) -> list[str]:
     """Remove everything of a session: containers first, several at once, then what they used.
 
     Returns:
-        What `belongings` found before. What could not be removed is still found by it.
+        The result of `belongings` before. It still lists the things that could not be removed.
     """
     found = list(_found(client, session))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -212,7 +212,7 @@ def sweep(client: Any, session: str) -> list[str]:
 
 
 def leftovers(client: Any) -> list[str]:
-    """Remove what sessions left behind whose owner is gone; a session whose owner lives, whatever its user, is left alone."""
+    """Remove the things of sessions whose owner is gone; a session with a live owner, of any user, is left alone."""
     owned = {_labels(thing)[SESSION]: _labels(thing).get(OWNER, "") for _, thing in _found(client, "")}
     return [name for session, owner in owned.items() if not _lives(owner) for name in sweep(client, session)]
 
@@ -235,7 +235,7 @@ def _remove_container(container: Any) -> None:
 
 
 def _tolerated(remove: Callable[[], None]) -> None:
-    """Something that is gone already, or in use elsewhere, is not an error here: `belongings` names what is left."""
+    """Ignore that a thing is gone already, or in use elsewhere: `belongings` lists what is left."""
     try:
         remove()
     except APIError as error:

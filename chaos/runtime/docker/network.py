@@ -5,8 +5,8 @@ this machine is on the bridge itself, and no other machine is. The network is ``
 
 A machine is an address that stays while the processes on it die and come back::
 
-    machine (sleeps)      eth0 172.31.1.1        its network is the machine's: a process that is killed leaves connections that
-       ▲ network_mode                            this kernel resets, and a port that it refuses, as on a machine that lives on
+    machine (sleeps)      eth0 172.31.1.1        processes share the machine's network: after a kill, this kernel resets their
+       ▲ network_mode                            connections and refuses their port, as on a machine that lives on
     broker-1              killed, started, …     (otherwise the address would vanish with the process)
 
 Kubernetes does the same for a pod. Toxiproxy's machine has an address for each link, and the one privilege needed to add them.
@@ -51,7 +51,7 @@ class Machine:
     connected: bool = field(default=True)
 
     def disconnect(self) -> None:
-        """Pull its network cable: what is sent to it goes nowhere. Idempotent."""
+        """Pull its network cable: packets to it go nowhere. Idempotent."""
         with asking(f"disconnect {self.hosts[0]}"):
             try:
                 self.network.disconnect(self.container)
@@ -84,18 +84,18 @@ def create(session: str, labels: dict[str, str]) -> tuple[Network, str]:
             if _created(network):
                 return network, net
     raise RuntimeUnavailableError(
-        f"no network is free among {_CANDIDATES[-1]}.0.0/16 … {_CANDIDATES[0]}.0.0/16; look at `docker network ls` and "
-        "`ip route`, and remove what is not needed (docker network prune)"
+        f"no network is free among {_CANDIDATES[-1]}.0.0/16 … {_CANDIDATES[0]}.0.0/16; see `docker network ls` and "
+        "`ip route`, and remove unused networks (docker network prune)"
     )
 
 
 def free_now() -> Iterator[str]:
-    """The first two bytes of each candidate that no route of this machine leads to now."""
+    """Yield the first two bytes of each candidate that no route of this machine leads to now."""
     return free(_ROUTES.read_text(encoding="ascii").splitlines())
 
 
 def free(routes: Iterable[str]) -> Iterator[str]:
-    """The candidates that none of these routes leads to.
+    """Yield the candidates that none of these routes leads to.
 
     Args:
         routes: the lines of ``/proc/net/route``.
@@ -105,7 +105,7 @@ def free(routes: Iterable[str]) -> Iterator[str]:
 
 
 def _routed(lines: Iterable[str]) -> Iterator[ipaddress.IPv4Network]:
-    """Destinations, but for the default route, which leads everywhere. Bytes are in the machine's order (little-endian)."""
+    """Yield all destinations but the default route's, which is everywhere. Bytes are in the machine's order (little-endian)."""
     for line in list(lines)[1:]:
         fields = line.split()
         destination, mask = (int.from_bytes(bytes.fromhex(fields[at]), "little") for at in (1, 7))
@@ -114,7 +114,7 @@ def _routed(lines: Iterable[str]) -> Iterator[ipaddress.IPv4Network]:
 
 
 def _pool(net: str) -> IPAMConfig:
-    """The gateway, and the addresses that Docker chooses itself, are kept out of the way of the plan."""
+    """Keep the gateway, and the addresses that Docker chooses itself, out of the way of the plan."""
     return IPAMConfig(pool_configs=[IPAMPool(f"{net}.0.0/16", iprange=f"{net}.200.0/24", gateway=f"{net}.255.254")])
 
 
@@ -148,6 +148,6 @@ def switch_on(
 
 
 def at_address(client: Any, network: Network, address: str) -> dict[str, Any]:
-    """The arguments of ``containers.create`` for a container with this address; "" for any address of the network."""
+    """Return arguments of ``containers.create`` for a container at this address; "" for any address of the network."""
     endpoint = client.api.create_endpoint_config(ipv4_address=address or None)
     return {"network": network.name, "networking_config": {network.name: endpoint}}

@@ -1,11 +1,11 @@
 """One process of the system in a container of its own.
 
-Docker is asked for everything that it offers: start, kill, stop, freeze, limits, the exit code. SIGSTOP and SIGCONT go to the
+Docker does everything that it offers: start, kill, stop, freeze, limits, the exit code. SIGSTOP and SIGCONT go to the
 processes themselves, which this machine sees by pid: for Docker a stopped process is a running container.
 
-A small disk is a file system of its own for one folder of a process, with a limited room. The folder is copied there before the
-process starts, and back when it has ended, unless SIGKILL ended it: what the process wrote last, full disk or not, is what it
-finds when it is started on its own disk again. The disk is in memory (tmpfs): a real ``No space left on device``, without
+A small disk is a separate file system with limited room for one folder of a process. The folder is copied there before the
+process starts, and back when it has ended, unless SIGKILL ended it. So the process finds its last writes, full disk or not,
+when it is started on its own disk again. The disk is in memory (tmpfs): it gives a real ``No space left on device``, without
 privileges that this user may not have.
 """
 
@@ -27,8 +27,8 @@ REAL = "/real-disk"
 _PAGE = 4096
 _STARTS_WITHIN_S = 60.0
 _ENDS_WITHIN_S = 60.0
-_SIGNALS = {134: -6, 137: -9, 139: -11}  # what the init process makes of SIGABRT, SIGKILL and SIGSEGV; no JVM ends so by itself
-# The process is a child of this shell and does not replace it: the shell has to copy afterwards. SIGTERM is handed on to it.
+_SIGNALS = {134: -6, 137: -9, 139: -11}  # the init process's codes for SIGABRT, SIGKILL and SIGSEGV; no JVM ends so by itself
+# The process is a child of this shell and does not replace it: the shell has to copy afterwards. The shell passes SIGTERM on.
 _SCRIPT = """
 real=$1 small=$2; shift 2
 cp --archive --sparse=always "$real/." "$small/" || exit 1
@@ -44,7 +44,7 @@ exit "$code"
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A folder that is put on a file system of its own, and the size of that."""
+    """A folder that gets a separate file system, and the size of that."""
 
     folder: Path
     size_bytes: int
@@ -112,7 +112,7 @@ class ContainerProcess(VisibleProcess):
         with asking(f"stop {self.spec.name}"):
             self.container.stop(timeout=round(within_s))
 
-    # what is possible in a container only ---------------------------------------------------------------------------------
+    # only in a container --------------------------------------------------------------------------------------------------
 
     def disconnect(self) -> None:
         """Take its machine off the network; whatever else runs on that machine goes with it."""
@@ -141,7 +141,7 @@ class ContainerProcess(VisibleProcess):
             self.container.update(**limits)
 
     def crowd(self) -> None:
-        """Fill ``/dev/shm``: what is in there counts as memory of the container, whichever process wrote it."""
+        """Fill ``/dev/shm``: its content counts as memory of the container, whichever process wrote it."""
         with asking(f"take memory of {self.spec.name}"), contextlib.suppress(APIError):  # it may be gone before this has ended
             self.container.exec_run(["sh", "-c", "head -c 64M /dev/zero >/dev/shm/crowd"])
 
@@ -187,7 +187,7 @@ def used_bytes(folder: Path) -> int:
 
 
 def on_disk(spec: ProcessSpec, disk: Disk) -> ProcessSpec:
-    """The same process with its folder copied to the disk and back."""
+    """Return the spec of a process whose folder is copied to the disk and back."""
     argv = ("sh", "-c", _SCRIPT, "sh", REAL, str(disk.folder), *spec.argv)
     return replace(spec, name=f"{spec.name}-on-small-disk", argv=argv)
 

@@ -1,4 +1,4 @@
-"""The system in containers: the same processes with the same command lines, each in a container on the run's own network.
+"""The system in containers: processes with the command lines of the local runtime, each in a container on the run's network.
 
     pytest ─┐ on the bridge                network chaos-…: 172.31.0.0/16, the plan of addresses unchanged
             ├── machine 172.31.0.1 ◀── toxiproxy          machine: an address that stays (`network`)
@@ -6,7 +6,7 @@
             ├── machine 172.31.0.11 ◀─ worker-1 ── executors, Python workers
             └── loader                                    no other process connects to it: any address
 
-Containers run on this machine: their processes are seen from here by pid, and faults of executors find them there as usual.
+Containers run on this machine: it sees their processes by pid, so faults of executors find them as usual.
 
 A container sees the same folders as this machine at the same paths, most of them read-only. So a process has the same command
 line in a container, and runs the same builds of Java, Python and jars: class archives fit, and ``versions.json`` is right. The
@@ -15,7 +15,7 @@ image provides what is below them, such as the C library.
     read-only   the project, its virtual environment and the Python below it, the JDK, the cache of parts, the working directory
     writable    the folder of runs, and the folders that a process names
 
-An image of the user's (`kind: container`) is not one of these: it sees its log, and nothing else of this machine.
+A user's image (`kind: container`) is different: it sees its log, and nothing else of this machine.
 """
 
 import os
@@ -86,7 +86,7 @@ class ContainerRuntime:
         return self._of_an_image(spec, spec.image) if spec.image else self._of_this_machine(spec, disk)
 
     def _of_an_image(self, spec: ProcessSpec, image: Image) -> ContainerProcess:
-        """A process that sees nothing of this machine but its log, and whose user is that of its image."""
+        """Start a process that sees nothing of this machine but its log, with the user of its image."""
         own = entrypoint(engine.configuration(self._client, image.name), spec.argv)
         writable(spec, self._runs)
         spec.log.chmod(0o666)
@@ -153,7 +153,7 @@ class ContainerRuntime:
             )
 
     def _machine(self, hosts: tuple[str, ...]) -> Machine:
-        """The machine at an address; two processes at the same address share it."""
+        """Return the machine at an address; two processes at one address share it."""
         if hosts[0] not in self._machines:
             base = self._new(f"at-{hosts[0]}")
             self._machines[hosts[0]] = network.switch_on(base, self._client, self._network, hosts, self._labels)
@@ -165,7 +165,7 @@ class ContainerRuntime:
         return {"network_mode": f"container:{machine.container.id}"}
 
     def _new(self, name: str, image: str = "") -> DockerContainer:
-        """A container that is not started yet."""
+        """Describe a container that is not started yet."""
         container = DockerContainer(image or self._image, name=f"chaos-{self.session.id[:8]}-{len(self._containers)}-{name}")
         container.image = image or self._image  # it is here: without the prefix of a registry
         self._containers.append(container)
@@ -180,14 +180,14 @@ def open_runtime(sessions: Path, runs: Path, echo: Callable[[str], None]) -> Con
     """
     client = engine.connect()
     for name in engine.leftovers(client):
-        echo(f"removed what an earlier crash had left in Docker: {name}")
+        echo(f"removed {name} from Docker, left by an earlier crash")
     image = engine.check_image(client)
     engine.choose_reaper(client)
     return ContainerRuntime(client, image, sessions, runs)
 
 
 def read_only(java: Path, parts: Path) -> tuple[Path, ...]:
-    """The folders that every process may read.
+    """Return the folders that every process may read.
 
     Args:
         java: the binary.
@@ -199,23 +199,23 @@ def read_only(java: Path, parts: Path) -> tuple[Path, ...]:
 
 
 def writable(spec: ProcessSpec, runs: Path) -> tuple[Path, ...]:
-    """The folders that this process may write to. They and its log are made here: Docker would make missing ones for root."""
+    """Make and return the folders that this process may write to, and make its log: Docker would make missing ones for root."""
     folders = (runs, spec.cwd, spec.log.parent)
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    spec.log.touch()  # it is read from before the container starts
+    spec.log.touch()  # it is read before the container starts
     return outermost(folders)
 
 
 def entrypoint(configuration: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
-    """What runs in a container of an image.
+    """Return the command that runs in a container of an image.
 
     Args:
-        configuration: of the image, as Docker has it.
-        given: in place of what the image gives to its entrypoint; empty for that.
+        configuration: that of the image, as Docker has it.
+        given: arguments of the entrypoint, in place of the image's own; empty for those.
 
     Raises:
-        RuntimeUnavailableError: nothing does.
+        RuntimeUnavailableError: the image has no command.
     """
     words = (*(configuration.get("Entrypoint") or ()), *(given or configuration.get("Cmd") or ()))
     if not words:
@@ -224,19 +224,19 @@ def entrypoint(configuration: Mapping[str, Any], given: Sequence[str]) -> tuple[
 
 
 def outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The paths that exist, without folders that the image must have of its own, and without what is inside another path."""
+    """Return the paths that exist, without folders that the image must bring itself, and without paths inside another one."""
     existing = {path.absolute() for path in paths if path.exists()} - set(_OF_THE_IMAGE)
     return tuple(sorted(path for path in existing if not existing & set(path.parents)))
 
 
 def environment() -> dict[str, str]:
-    """What a container takes over of this process's environment."""
+    """Return the variables that a container takes over from this process's environment."""
     kept = {name: os.environ[name] for name in ("PATH", "TZ", "CHAOS_CACHE") if name in os.environ}
     return {"HOME": "/tmp", "LANG": "C.UTF-8", **kept}  # noqa: S108 - the container's own
 
 
 def _linked_from(home: Path) -> Iterator[Path]:
-    """The folders outside a JDK that its links lead to: Debian keeps its configuration in ``/etc``."""
+    """Yield the folders outside a JDK that its links lead to: Debian keeps its configuration in ``/etc``."""
     for path in home.rglob("*"):
         if path.is_symlink() and (target := path.resolve()).is_file() and home not in target.parents:
             yield target.parent

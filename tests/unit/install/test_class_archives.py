@@ -87,8 +87,8 @@ def test_an_archive_that_cannot_be_made_is_reported_and_not_needed(ingredients: 
     class_archives.make(ingredients, folder, said.append)
 
     (line,) = said
-    assert "every start will take longer" in line
-    assert "could not be formatted (3) no room (to try again, remove archives-*" in line
+    assert "every start takes longer" in line
+    assert "cannot format the training broker's storage (3) no room (to try again, remove archives-*" in line
     assert [one.name for one in folder.iterdir()] == ["made-for"]
     assert class_archives.found(folder, class_archives.KAFKA) is None
 

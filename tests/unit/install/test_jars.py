@@ -168,7 +168,7 @@ def test_a_wrong_jar_is_removed_reported_and_fetched_once_more(tmp_path: Path) -
 
 def test_a_jar_that_is_wrong_twice_is_an_error(tmp_path: Path) -> None:
     """There is no third attempt: what is published has changed, or the lock is wrong."""
-    with pytest.raises(RuntimeUnavailableError, match=r"org\.example:thing:1\.0 is not what parts\.lock says"):
+    with pytest.raises(RuntimeUnavailableError, match=r"org\.example:thing:1\.0 differs from parts\.lock"):
         fetch(tmp_path, 'printf wrong > "$target"')
 
     assert attempts(tmp_path) == 2
@@ -226,7 +226,7 @@ def test_a_module_comes_with_all_that_it_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "made", "names"),
     [
-        (":: g#a;1: not found", (), ("g:a:1 ", "Maven Central")),
+        (":: g#a;1: not found", (), ("g:a:1;", "Maven Central")),
         (":: UNRESOLVED DEPENDENCIES ::\n ERROR x", ("g__a-1.jar",), ()),
         ("java.net.UnknownHostException: repo1", (), ("Maven Central", "(g:a:1)")),
     ],

@@ -71,7 +71,7 @@ def test_a_cache_that_has_changed_is_not_used(parts, asked):
     jar = next(folder.glob("*kafka_2.13*"))
     jar.write_bytes(b"something else")
 
-    with pytest.raises(RuntimeUnavailableError, match=r"is not what was fetched: .* start again to fetch it anew"):
+    with pytest.raises(RuntimeUnavailableError, match=r"has changed since it was fetched: .* start again to fetch it"):
         kafka_versions.ensure("3.8.1", parts, print)
     kafka_versions.ensure("3.8.1", parts, print)
 

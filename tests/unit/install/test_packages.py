@@ -37,7 +37,7 @@ def test_they_are_fetched_once_and_need_no_network_then(asked):
     assert asked == [[AVRO]]
     assert first == second
     assert [jar.name for jar in first] == ["spark-avro.jar", "what-it-needs.jar"]
-    assert said == [f"fetching {AVRO}, with what they need …"]
+    assert said == [f"fetching {AVRO} and their dependencies …"]
 
 
 def test_no_packages_cost_nothing(asked, tmp_path):
@@ -60,7 +60,7 @@ def test_a_cache_that_has_changed_is_not_used(asked):
     """It is fetched anew the next time."""
     packages.ensure([AVRO], IVY, print)[0].write_bytes(b"something else")
 
-    with pytest.raises(RuntimeUnavailableError, match=r"is not what was fetched: .* start again to fetch it anew"):
+    with pytest.raises(RuntimeUnavailableError, match=r"has changed since it was fetched: .* start again to fetch it"):
         packages.ensure([AVRO], IVY, print)
     packages.ensure([AVRO], IVY, print)
 

@@ -72,7 +72,7 @@ def test_no_java_at_all_is_said_with_a_command_that_mends_it(tmp_path: Path, mon
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
-    with pytest.raises(RuntimeUnavailableError, match=r"no java is on the path .* apt-get install openjdk-17-jdk-headless"):
+    with pytest.raises(RuntimeUnavailableError, match=r"the path has no java, .* apt-get install openjdk-17-jdk-headless"):
         preflight.find_java()
 
 
@@ -81,7 +81,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     java = jdk(tmp_path, release='JAVA_VERSION="11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    with pytest.raises(RuntimeUnavailableError, match=rf"{java.resolve()} is Java 11\.0\.2; 17 or newer is needed"):
+    with pytest.raises(RuntimeUnavailableError, match=rf"{java.resolve()} is Java 11\.0\.2; the system needs 17 or newer"):
         preflight.find_java()
 
 
@@ -94,7 +94,7 @@ def test_other_platforms_are_refused(platform: str) -> None:
 
 def test_too_little_memory_is_said_in_numbers() -> None:
     """The message has what is free and what is needed."""
-    with pytest.raises(RuntimeUnavailableError, match=r"[\d.]+ GiB of memory are free, 1e\+06 GiB are needed; close something"):
+    with pytest.raises(RuntimeUnavailableError, match=r"[\d.]+ GiB of memory are free, the system needs 1e\+06 GiB; free some"):
         preflight.check_memory(1e6)
 
 
@@ -157,5 +157,5 @@ def test_a_connection_that_was_just_closed_takes_no_address() -> None:
 
 def test_an_address_of_another_machine_is_refused() -> None:
     """The operating system's own reason is passed on."""
-    with pytest.raises(RuntimeUnavailableError, match=r"nothing can listen on 192\.0\.2\.1:9: Cannot assign"):
+    with pytest.raises(RuntimeUnavailableError, match=r"the system cannot listen on 192\.0\.2\.1:9: Cannot assign"):
         preflight.check_addresses([("192.0.2.1", 9)])

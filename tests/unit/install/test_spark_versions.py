@@ -100,7 +100,7 @@ def test_a_cache_that_has_changed_is_not_used(said, changed):
     (program.connector[0] if changed == "connector" else program.home.parent / changed).write_bytes(b"something else")
     asked = len(said)
 
-    with pytest.raises(RuntimeUnavailableError, match=r"is not what was fetched: .* start again to fetch it anew"):
+    with pytest.raises(RuntimeUnavailableError, match=r"has changed since it was fetched: .* start again to fetch it"):
         artifacts.of_spark("4.0.9", PARTS, said.append)
     artifacts.of_spark("4.0.9", PARTS, said.append)
 
