@@ -1,1 +1,1 @@
-"""What is broken: three brokers, Spark, Toxiproxy, and a proxy on every link between them."""
+"""The system under test: three brokers, Spark, Toxiproxy, and a proxy on every link between them."""

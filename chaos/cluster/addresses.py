@@ -1,4 +1,4 @@
-"""Where everything listens: a fixed plan on loopback addresses, so that no two parts share a port; and who is connected.
+"""The plan of addresses: fixed loopback addresses, so that no two parts share a port; and the connections of a process.
 
     127.77.0.1:8474            Toxiproxy's API          127.77.0.2:7077, 8080   Spark master and its web page
     127.77.0.(10+i)            worker i                 127.77.0.3              the pipeline's driver
@@ -64,18 +64,18 @@ class Addresses:
         return f"{self.net}.0.3"
 
     def worker(self, number: int) -> str:
-        """Each worker has a host of its own, or Spark would never speculate between them."""
+        """Host of a worker; they differ, or Spark would never speculate between workers."""
         return f"{self.net}.0.{10 + number}"
 
     def broker(self, number: int) -> str:
         return f"{self.net}.1.{number}"
 
     def audit(self, number: int) -> Address:
-        """The listener of a broker that no proxy stands in front of."""
+        """The listener of a broker without a proxy in front of it."""
         return self.broker(number), AUDIT_PORT
 
     def outside(self, number: int) -> Address:
-        """The listener of a broker for other programs, which reach it by a host name as any other cluster (`chaos up`)."""
+        """The listener of a broker for other programs, which use a host name as for any cluster (`chaos up`)."""
         return "localhost", _OUTSIDE_PORT + 10 * int(self.net.rpartition(".")[2]) + number
 
     def peer(self, source: int, target: int) -> str:
@@ -87,11 +87,11 @@ class Addresses:
         return _CLIENT_PORT + CLIENTS.index(client)
 
     def client(self, client: str, number: int) -> Address:
-        """The link of a client group to a broker; this is what the broker advertises to the group."""
+        """The link of a client group to a broker; the broker advertises this address to the group."""
         return f"{self.net}.{10 + CLIENTS.index(client)}.{number}", self.client_port(client)
 
     def service(self, number: int) -> Address:
-        """Where a service listens that is started by a run; they are numbered from 1."""
+        """The address of a service that a run starts; they are numbered from 1."""
         return f"{self.net}.3.{number}", _SERVICE_PORT
 
     def to_service(self, client: str, number: int) -> Address:
@@ -114,15 +114,15 @@ def from_environment() -> Addresses:
 
 
 def joined(addresses: list[Address]) -> str:
-    """In the form of ``bootstrap.servers``."""
+    """Join addresses in the form of ``bootstrap.servers``."""
     return ",".join(f"{host}:{port}" for host, port in addresses)
 
 
 def remote_ports(pid: int, proc: Path = Path("/proc")) -> set[int]:
-    """The ports that a process is connected to, in its own network namespace; none once the process is gone.
+    """Return the ports that a process is connected to, in its own network namespace; none once the process is gone.
 
     Args:
-        proc: where the kernel's tables are.
+        proc: the folder of the kernel's tables.
     """
     folder = proc / str(pid)
     inodes = set(_inodes(folder))
@@ -139,7 +139,7 @@ def _inodes(folder: Path) -> Iterator[str]:
 
 
 def _established(folder: Path) -> Iterator[tuple[int, str]]:
-    """The remote port and the inode of each connection; a container has tables of its own (``/proc/PID/net``)."""
+    """Yield the remote port and the inode of each connection; a container has tables of its own (``/proc/PID/net``)."""
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (folder / "net" / table).read_text(encoding="ascii").splitlines()[1:]:

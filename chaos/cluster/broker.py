@@ -1,7 +1,7 @@
-"""KRaft brokers of ours (controller and broker in one process): their files, command lines and processes.
+"""Our own KRaft brokers (controller and broker in one process): their files, command lines and processes.
 
-A broker knows its peers only by name, and its own hosts file (``jdk.net.hosts.file``) says where a name leads: to the proxy
-of the link from here to there. So each direction between two brokers can be broken alone, without root.
+A broker knows its peers only by name, and its own hosts file (``jdk.net.hosts.file``) resolves a name to the proxy of the link
+from this broker to that peer. So each direction between two brokers can be broken alone, without root.
 """
 
 import base64
@@ -21,7 +21,7 @@ from chaos.runtime.base import Process, ProcessSpec, Runtime
 _OUTSIDE = "OUTSIDE"
 CLUSTER_ID = base64.urlsafe_b64encode(b"chaos-cluster-01").decode().rstrip("=")
 
-# Shorter than Kafka's defaults, so that what takes minutes in production happens here in seconds.
+# Shorter than Kafka's defaults: minutes in production are seconds here.
 _SETTINGS = """\
 process.roles=broker,controller
 controller.listener.names=CONTROLLER
@@ -70,10 +70,10 @@ class Broker:
 
     Attributes:
         number: node.id, from 1.
-        brokers: how many there are.
-        folder: of its files; its log is ``<folder>.log``.
+        brokers: number of brokers.
+        folder: for its files; its log is ``<folder>.log``.
         is_outside: whether it has one more listener, under a host name, for other programs.
-        config: settings of its own, which have the last word.
+        config: further settings, which override ours.
     """
 
     number: int
@@ -87,7 +87,7 @@ class Broker:
 
     @property
     def name(self) -> str:
-        """What scenarios call it."""
+        """Its name in scenarios."""
         return f"broker-{self.number}"
 
     @property
@@ -132,7 +132,7 @@ class Broker:
         return f"-Dlog4j2.configurationFile={file}" if self.program.logs_with_log4j_2 else f"-Dlog4j.configuration=file:{file}"
 
     def _hosts(self) -> str:
-        """The file replaces name resolution in the JVM: a name that is not in it does not resolve."""
+        """Text of its hosts file, which replaces name resolution in the JVM: other names do not resolve."""
         peers = [f"{self.addresses.peer(self.number, peer)} broker-{peer}" for peer in range(1, self.brokers + 1)]
         return "\n".join([*peers, "127.0.0.1 localhost", ""])
 
@@ -162,7 +162,7 @@ class Broker:
                 f"advertised.listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in advertised.items())}",
                 f"listener.security.protocol.map={','.join(f'{name}:PLAINTEXT' for name in listeners)}",
                 f"log.dirs={self.data}",
-                *(f"{name}={value}" for name, value in self.config.items()),  # of two lines with one name, the last one counts
+                *(f"{name}={value}" for name, value in self.config.items()),  # the last line of a name counts
                 "",
             ]
         )
@@ -172,7 +172,7 @@ class Brokers:
     """The processes of the brokers that we start.
 
     Attributes:
-        planned: none where the cluster is there already.
+        planned: empty if the cluster exists already.
         processes: node id -> process, from `start` on.
     """
 
@@ -185,7 +185,7 @@ class Brokers:
         """Format and start all brokers; they serve later.
 
         Raises:
-            RuntimeUnavailableError: the storage of one could not be formatted.
+            RuntimeUnavailableError: the storage of a broker could not be formatted.
         """
         for broker in self.planned:
             broker.write_files()
@@ -193,7 +193,7 @@ class Brokers:
         for broker, process in formats:
             clock.wait_until(partial(_ended, process), within_s=60, reason=f"{process.spec.name} to end")
             if process.exit_code():
-                raise RuntimeUnavailableError(f"the storage of {broker.name} could not be formatted; see {process.spec.log}")
+                raise RuntimeUnavailableError(f"cannot format the storage of {broker.name}; see {process.spec.log}")
         for broker in self.planned:
             self.processes[broker.number] = self._runtime.start(broker.serve_spec())
 
@@ -208,7 +208,7 @@ class Brokers:
         return [f"broker-{number} does not run" for number in self.down()]
 
     def down(self) -> list[int]:
-        """The brokers that do not run now; of a cluster that is already there nothing is known, and none is."""
+        """The brokers that do not run now; empty for a cluster that exists already, as nothing is known of its brokers."""
         return [number for number, process in self.processes.items() if not process.alive()]
 
     def data(self, number: int) -> Path:

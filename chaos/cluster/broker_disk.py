@@ -1,9 +1,9 @@
-"""What a broker has on its disk: the ends of its logs, and what would be left of them if the power failed now.
+"""The disk of a broker: the ends of its logs, and their flushed parts, which a power failure would leave.
 
 Kafka does not wait for the disk before it acknowledges: a log is flushed when a segment is full, and its recovery point, the
 first offset that may not be flushed, is recorded from time to time (``recovery-point-offset-checkpoint``, with a line
-``topic partition offset`` for each; OffsetCheckpointFile.scala). After a power failure nothing beyond it can be relied on. The
-log of the controller quorum is left alone: it is flushed before it is acknowledged (KIP-595).
+``topic partition offset`` for each; OffsetCheckpointFile.scala). A power failure may lose everything beyond it. The log of the
+controller quorum is left alone: it is flushed before it is acknowledged (KIP-595).
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _HEADER_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class ThrownAway:
-    """What one partition lost: the offsets from `since`, at or before its recovery point, to `until`, exclusive."""
+    """The lost offsets of one partition: from `since`, at or before its recovery point, to `until`, exclusive."""
 
     since: int
     until: int
@@ -30,7 +30,7 @@ class ThrownAway:
 
     @property
     def facts(self) -> Mapping[str, int]:
-        """As JSON values."""
+        """The offsets as JSON values."""
         return {"since": self.since, "until": self.until, "bytes": self.bytes}
 
 
@@ -50,7 +50,7 @@ def was_clean(data: Path) -> bool:
 
 
 def log_end(data: Path, topic: str, partition: int) -> int:
-    """The offset after the last record that a broker has of a partition.
+    """Return the offset after the last record of a partition on a broker's disk.
 
     Args:
         data: the broker's log directory; while the broker runs, the answer may be out of date at once.
@@ -60,16 +60,16 @@ def log_end(data: Path, topic: str, partition: int) -> int:
     """
     segments = _segments(data / f"{topic}-{partition}")
     if not segments:
-        raise FileNotFoundError(f"{data} holds nothing of {topic}-{partition}")
+        raise FileNotFoundError(f"{data} has no log of {topic}-{partition}")
     *_, last = [int(segments[-1].stem), *(batch.end for batch in batches(segments[-1]))]
     return last
 
 
 def lose_power(data: Path) -> dict[str, ThrownAway]:
-    """Cut every log to what was certainly flushed.
+    """Cut every log to its certainly flushed part.
 
     Returns:
-        Partition -> what was thrown away; partitions that lost nothing are left out.
+        Partition -> its lost offsets; partitions that lost nothing are left out.
 
     Args:
         data: the log directory of a broker that does not run.
@@ -82,7 +82,7 @@ def lose_power(data: Path) -> dict[str, ThrownAway]:
 
 
 def batches(segment: Path) -> Iterator[Batch]:
-    """The whole batches of a segment; a torn one at the end is left out."""
+    """Yield the whole batches of a segment; a torn one at the end is left out."""
     size = segment.stat().st_size
     with segment.open("rb") as file:
         at = 0
@@ -96,7 +96,7 @@ def batches(segment: Path) -> Iterator[Batch]:
 
 
 def _recovery_points(data: Path) -> dict[str, int]:
-    """Partition -> the first offset that may not be flushed."""
+    """Return partition -> the first offset that may not be flushed."""
     path = data / _RECOVERY_POINTS
     lines = path.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:] if path.exists() else []
     fields = [line.rsplit(" ", 2) for line in lines]
@@ -120,5 +120,5 @@ def _cut(partition: Path, flushed: int) -> ThrownAway:
 
 
 def _segments(partition: Path) -> list[Path]:
-    """In the order of their offsets, which are their names."""
+    """List segments in the order of their offsets, which are their names."""
     return sorted((path for path in partition.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))

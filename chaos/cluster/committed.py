@@ -1,9 +1,9 @@
-"""The positions that a consumer group committed, one after the other, as its coordinator wrote them to ``__consumer_offsets``.
+"""All positions that a consumer group committed, in order, as its coordinator wrote them to ``__consumer_offsets``.
 
-A client is told the last position only. The topic has every position that was ever committed, in order, until compaction
-removes all but the last of a partition. Read committed: a position that was part of an aborted transaction never counted.
+A client learns the last position only. The topic has every committed position, until compaction removes all but the last of a
+partition. It is read with read_committed, since a position of an aborted transaction never counted.
 
-A record without a value is a position that was deleted, or expired. How records are laid out: `chaos.cluster.internal_topics`.
+A record without a value is a position that was deleted, or expired. `chaos.cluster.internal_topics` has the layout of records.
 """
 
 from bisect import bisect_right
@@ -37,8 +37,8 @@ class Moved(NamedTuple):
     """A batch of positions that a transaction moved.
 
     Attributes:
-        ended_ms: when the marker was written that let them take effect, milliseconds since the epoch, by the broker's clock;
-            None where there is no marker yet.
+        ended_ms: time of the marker that let them take effect, milliseconds since the epoch, by the broker's clock; None
+            without a marker.
     """
 
     last_offset: int
@@ -59,7 +59,7 @@ _OUTSIDE = -1
 
 
 def in_transactions(batches: Iterable[Batch]) -> Mapping[int, Moved]:
-    """First offset -> what is known of it, of the batches of one partition that are in a transaction which was not aborted."""
+    """Return first offset -> batch, for the batches of one partition in transactions that were not aborted."""
     moved: dict[int, Moved] = {}
     waiting: dict[int, list[Batch]] = {}
     for batch in batches:
@@ -73,13 +73,13 @@ def in_transactions(batches: Iterable[Batch]) -> Mapping[int, Moved]:
 
 
 def with_producers(commits: Iterable[Commit], moved: Mapping[int, Moved], first: int) -> Iterator[Reached]:
-    """The positions that were not removed, each with the producer whose transaction moved it, and when it took effect.
+    """Yield the positions that were not removed, each with the producer whose transaction moved it, and its time of effect.
 
-    Of one whose marker was not seen it is not known when: it is left out.
+    A position without a marker has no known time, and is left out.
 
     Args:
-        moved: as of `in_transactions`.
-        first: what is added to the number of a partition, so that those of several topics are numbered through.
+        moved: the result of `in_transactions`.
+        first: an offset for partition numbers, so that several topics are numbered through.
     """
     begins = sorted(moved)
     for commit in commits:
@@ -95,10 +95,10 @@ def with_producers(commits: Iterable[Commit], moved: Mapping[int, Moved], first:
 
 
 def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: str) -> Iterator[Commit]:
-    """The positions of a group in a topic.
+    """Yield the positions of a group in a topic.
 
     Args:
-        options: of a librdkafka client: where the cluster is, and how to log in.
+        options: of a librdkafka client: bootstrap servers and login.
         place: the partition of ``__consumer_offsets`` that holds the group.
 
     Raises:
@@ -122,7 +122,7 @@ def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: 
 
 
 def _commit(message: Message, group: str, topic: str) -> Iterator[Commit]:
-    """A row, if the record is a position of this group in this topic."""
+    """Yield a row if the record is a position of this group in this topic."""
     found = internal_topics.position(_bytes(message.key()), _bytes(message.value()) or None)
     if found is not None and (found.group, found.topic) == (group, topic):
         yield Commit(found.partition, message.offset() or 0, found.position, message.timestamp()[1])

@@ -1,8 +1,8 @@
-"""What a consumer group reads, and how far it is: by its own positions, its members, and the names that Kafka Streams gives.
+"""The topics and positions of a consumer group, by its commits, its members, and the names that Kafka Streams gives.
 
-A group may read more than what a scenario fills: a Kafka Streams application that changes keys writes its records to a topic of
-its own and reads them there (``<application.id>-…-repartition``; its application id is its group). What is in such a topic is
-not in the output yet, though the positions in the sources say that it was read.
+A group may read more topics than a scenario fills: a Kafka Streams application that changes keys writes its records to a topic
+of its own and reads them there (``<application.id>-…-repartition``; its application id is its group). Records in such a topic
+are not in the output yet, though the positions in the sources are behind them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,13 +19,13 @@ _NOT_DESCRIBED = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION)
 
 
 def positions(observer: Consumer, topics: Mapping[str, int], within_s: float) -> Mapping[str, Mapping[int, int]]:
-    """Topic -> partition -> the group's committed position; a commit under way is waited for (KIP-447).
+    """Return topic -> partition -> the group's committed position, after a commit under way has ended (KIP-447).
 
-    A consumer asks, which never joins. An AdminClient would not need the topics, but its `list_consumer_group_offsets` ends the
-    process with a segmentation fault while the coordinator moves (librdkafka #5040, seen with 2.16.0).
+    The client is a consumer that never joins. An AdminClient would not need the topics, but its `list_consumer_group_offsets`
+    ends the process with a segmentation fault while the coordinator moves (librdkafka #5040, seen with 2.16.0).
 
     Args:
-        observer: of the group (`chaos.contract.clients.observer`); it is closed.
+        observer: a consumer of the group (`chaos.contract.clients.observer`); it is closed.
         topics: name -> number of partitions.
 
     Raises:
@@ -41,7 +41,7 @@ def positions(observer: Consumer, topics: Mapping[str, int], within_s: float) ->
 
 
 def assigned(admin: AdminClient, group: str, within_s: float) -> set[str]:
-    """The topics that its members read; none while it rebalances, and of a group that this client cannot describe (KIP-848).
+    """Topics that its members read; none while it rebalances, or for a group that this client cannot describe (KIP-848).
 
     Raises:
         KafkaException: its coordinator does not answer now.
@@ -57,10 +57,10 @@ def assigned(admin: AdminClient, group: str, within_s: float) -> set[str]:
 
 
 def repartitions(group: str, topics: Iterable[str]) -> set[str]:
-    """Of these topics those through which a Kafka Streams application sends its records to itself."""
+    """Select the topics through which a Kafka Streams application sends its records to itself."""
     return {name for name in internal(group, topics) if name.endswith(_REPARTITION)}
 
 
 def internal(group: str, topics: Iterable[str]) -> set[str]:
-    """Of these topics those that a Kafka Streams application of this id made for itself."""
+    """Select the topics that a Kafka Streams application of this id made for itself."""
     return {name for name in topics if name.startswith(f"{group}-") and name.endswith((_REPARTITION, _CHANGELOG))}

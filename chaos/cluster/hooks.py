@@ -1,4 +1,4 @@
-"""Hooks: declared commands that do to a broker what we cannot do ourselves, e.g. ``kubectl delete pod {broker}``.
+"""Hooks: declared commands for operations on a broker that we cannot do ourselves, e.g. ``kubectl delete pod {broker}``.
 
 They run without a shell. The declared text is split into words first and its placeholders are filled in afterwards, so that the
 name of a broker cannot become a second word, let alone a second command.
@@ -19,12 +19,12 @@ Kind = Literal["kill", "start", "pause", "resume"]
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Values that must not be recorded, although a hook is told them or prints them."""
+    """Values that must not be recorded, although a hook gets or prints them."""
 
     values: tuple[str, ...] = field(default=(), repr=False)
 
     def hidden_in(self, text: str) -> str:
-        """The text with three stars for each of them; the longest first, as one may be a part of another."""
+        """Replace each of them in the text by three stars; the longest first, since one may be a part of another."""
         for value in sorted(self.values, key=len, reverse=True):
             text = text.replace(value, _HIDDEN)
         return text
@@ -35,10 +35,10 @@ NO_SECRETS = Secrets()
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """How a hook ended, without secrets.
+    """The result of a hook, without secrets.
 
     Attributes:
-        output: the end of what it wrote, standard error last.
+        output: the end of its output, standard error last.
     """
 
     argv: tuple[str, ...]
@@ -48,7 +48,7 @@ class HookRun:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As the history records it."""
+        """The result in the form of the history."""
         return {"argv": list(self.argv), "exit_code": self.exit_code, "output": self.output, "took_s": self.took_s}
 
 
@@ -57,7 +57,7 @@ class HookTexts(Protocol):
 
     @property
     def within_s(self) -> float:
-        """How long each command may take."""
+        """Time limit of each command, in seconds."""
         ...
 
 
@@ -74,7 +74,7 @@ class BrokerHooks:
     secrets: Secrets = NO_SECRETS
 
     def run(self, kind: Kind, number: int) -> HookRun | None:
-        """Run one for a broker and wait for its end; None when it is not declared.
+        """Run a hook for a broker and wait for its end; None if it is not declared.
 
         Raises:
             RuntimeUnavailableError: it cannot be started, or does not end in time.
@@ -87,10 +87,10 @@ def run_hook(text: str, values: Mapping[str, object], within_s: float, secrets: 
     """Run one hook and wait for its end, whatever its exit code.
 
     Args:
-        text: as it is declared.
+        text: the declared text.
         values: placeholder -> its value.
-        within_s: it is killed after that.
-        secrets: they are hidden in what is returned or raised.
+        within_s: seconds after which it is killed.
+        secrets: values to hide in the result or the error.
 
     Raises:
         RuntimeUnavailableError: it cannot be started, or does not end in time.
@@ -107,7 +107,7 @@ def run_hook(text: str, values: Mapping[str, object], within_s: float, secrets: 
 
 
 def hook_words(text: str, values: Mapping[str, object]) -> tuple[str, ...]:
-    """The words of a hook with its placeholders filled in; other braces are left as they are."""
+    """Split a hook into words and fill in its placeholders; other braces are left as they are."""
     return tuple(_filled(word, values) for word in shlex.split(text))
 
 

@@ -1,8 +1,8 @@
 """The records of ``__consumer_offsets`` and ``__transaction_state``, as coordinators write them.
 
 No client reads them. Keys and values are those of Kafka's own schemas: OffsetCommitKey (versions 0 and 1), OffsetCommitValue
-(0 to 4), TransactionLogKey (0) and TransactionLogValue (0 and 1; 1 is flexible, KIP-915). What a later version adds comes
-behind what is read here, in fields with tags. Records of groups and their members have other key versions.
+(0 to 4), TransactionLogKey (0) and TransactionLogValue (0 and 1; 1 is flexible, KIP-915). Later versions add fields with tags
+behind the fields that are read here. Records of groups and their members have other key versions.
 """
 
 import struct
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_OF_POSITIONS = (0, 1)  # versions of a key; 2 and above are of groups and their members
+_OF_POSITIONS = (0, 1)  # versions of a key; groups and their members have 2 and above
 _OF_TRANSACTIONS = 0
-_FLEXIBLE = 4, 1  # the first version of an OffsetCommitValue, and of a TransactionLogValue, that is
+_FLEXIBLE = 4, 1  # the first flexible version of OffsetCommitValue, and of TransactionLogValue
 _WITH_LEADER_EPOCH = 3
 _MORE = 0x80
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence")
@@ -29,7 +29,7 @@ class CommittedPosition(NamedTuple):
 
 
 class TransactionState(NamedTuple):
-    """What a coordinator knows of a transactional id at one moment."""
+    """A coordinator's state of a transactional id at one moment."""
 
     transactional_id: str
     producer_id: int
@@ -41,7 +41,7 @@ class TransactionState(NamedTuple):
 
 
 def position(key: bytes, value: bytes | None) -> CommittedPosition | None:
-    """What a record of ``__consumer_offsets`` says of a position, if it is about one.
+    """Parse a record of ``__consumer_offsets``; None if it is not a position.
 
     Raises:
         ValueError: it is cut off, or not of these schemas.
@@ -61,7 +61,7 @@ def position(key: bytes, value: bytes | None) -> CommittedPosition | None:
 
 
 def transaction(key: bytes, value: bytes | None) -> TransactionState | None:
-    """What a record of ``__transaction_state`` says; None where the transactional id was forgotten.
+    """Parse a record of ``__transaction_state``; None if it removes the transactional id.
 
     Raises:
         ValueError: it is cut off, or not of these schemas.
@@ -69,7 +69,7 @@ def transaction(key: bytes, value: bytes | None) -> TransactionState | None:
     fields = _Fields(key)
     version = fields.number("h")
     if version != _OF_TRANSACTIONS:
-        raise ValueError(f"a key of {len(key)} bytes has version {version}, which is not that of a transactional id")
+        raise ValueError(f"a key of {len(key)} bytes has version {version}, not that of a transactional id")
     name = fields.text()
     if value is None:
         return None
@@ -79,7 +79,7 @@ def transaction(key: bytes, value: bytes | None) -> TransactionState | None:
     fields.number("i")  # its timeout
     status = fields.number("b")
     if not 0 <= status < len(STATES):
-        raise ValueError(f"the transactional id {name!r} is in state {status}, which is not known")
+        raise ValueError(f"the transactional id {name!r} is in the unknown state {status}")
     partitions = tuple(sorted(_partitions(fields, flexible=flexible)))
     updated, started = fields.number("q"), fields.number("q")
     return TransactionState(name, *producer, STATES[status], partitions, started, updated)
@@ -102,7 +102,7 @@ class _Fields:
     at: int = 0
 
     def number(self, kind: str) -> int:
-        """By its letter in `struct`."""
+        """Take a number, given its letter in `struct`."""
         return int(struct.unpack(f">{kind}", self.taken(struct.calcsize(f">{kind}")))[0])
 
     def text(self, *, flexible: bool = False) -> str:
@@ -110,7 +110,7 @@ class _Fields:
         return self.taken(max(0, length)).decode()
 
     def length(self, *, flexible: bool) -> int:
-        """Of an array; 0 where it is null."""
+        """Take the length of an array; 0 if it is null."""
         return max(0, self.varint() - 1 if flexible else self.number("i"))
 
     def varint(self) -> int:

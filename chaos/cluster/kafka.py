@@ -1,6 +1,6 @@
-"""A Kafka cluster, ours or one that others use: where its brokers are, what it is asked, and which names may be touched there.
+"""A Kafka cluster, ours or one that others use: its addresses, requests to it, and the names that we may touch there.
 
-Everything is asked over a listener that no fault touches.
+All requests use a listener that no fault touches.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,14 +57,14 @@ STATE_TOPICS = (_TRANSACTION_STATE, _GROUP_OFFSETS)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster as its clients see it: where its brokers are, how a client logs in, and which names are ours.
+    """A cluster as its clients see it: addresses of brokers, options for the login, and our part of its names.
 
     Attributes:
-        brokers: node id -> where this broker can always be reached, past any proxy.
-        prefix: of every topic, group and transactional id that we make; empty where the cluster is ours.
-        replication: replicas of a topic.
-        options: of librdkafka clients: TLS, SASL and whatever else is declared.
-        java: the same for Kafka's Java clients.
+        brokers: node id -> address at which this broker can always be reached, past any proxy.
+        prefix: the beginning of every topic, group and transactional id that we make; empty if the cluster is ours.
+        replication: number of replicas of a topic.
+        options: of librdkafka clients: TLS, SASL and other declared ones.
+        java: of Kafka's Java clients, likewise.
     """
 
     brokers: Mapping[int, Address]
@@ -75,15 +75,15 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """For clients that no fault may touch."""
+        """Servers for clients that no fault may touch."""
         return joined(list(self.brokers.values()))
 
     def client(self, bootstrap: str = "", hear: Callable[[KafkaError], object] = lambda _error: None) -> AdminClient:
-        """An admin client that writes nothing to our logs.
+        """Make an admin client that writes nothing to our logs.
 
         Args:
-            bootstrap: instead of all brokers.
-            hear: is told every error of a connection.
+            bootstrap: servers, instead of all brokers.
+            hear: called with every error of a connection.
         """
         own: dict[str, Any] = {
             "bootstrap.servers": bootstrap or self.bootstrap,
@@ -94,7 +94,7 @@ class Cluster:
         return AdminClient({**self.options, **own})
 
     def answers(self, number: int) -> bool:
-        """Whether a broker answers a request; an open port alone does not say that it serves."""
+        """Whether a broker answers a request; an open port alone does not prove that it serves."""
         address = self.brokers[number]
         if not self.options.get("security.protocol", "").upper().endswith("SSL"):
             return protocol.answers(address)
@@ -105,32 +105,32 @@ class Cluster:
         return True
 
     def watched(self, topic: str) -> bool:
-        """Whether the health of a topic matters to a run: our own topics, and those that transactions and groups rest on."""
+        """Whether the health of a topic matters to a run: our own topics, and those of transactions and groups."""
         return topic in STATE_TOPICS or topic.startswith(self.prefix)
 
     def mine(self, names: Iterable[str]) -> list[str]:
-        """The same names, if all are ours; for topics, groups, and the transactional ids that a client makes by using them.
+        """Return these names if all are ours: topics, groups, or transactional ids, which a client makes by using them.
 
-        On a cluster of our own every name is ours. On one that others use, ours begin with the prefix and no other is touched.
+        On our own cluster every name is ours. On one that others use, ours begin with the prefix and no other is touched.
 
         Raises:
-            ForeignNameError: one does not begin with the prefix.
+            ForeignNameError: a name does not begin with the prefix.
         """
         asked = list(names)
         foreign = [name for name in asked if not name.startswith(self.prefix) or name == self.prefix]
         if foreign:
             raise ForeignNameError(
-                f"{', '.join(map(repr, foreign))} does not begin with {self.prefix!r}, so it is not ours, on a cluster that "
-                "others use: nothing was done"
+                f"{', '.join(map(repr, foreign))} does not begin with {self.prefix!r}, so this run may not touch it on a "
+                "cluster that others use: nothing was done"
             )
         return asked
 
 
 class Kafka:
-    """A cluster as a run uses it: its health, who leads what, its topics and groups, and the ends of its logs.
+    """A cluster as a run uses it: its health, its leaders, its topics and groups, and the ends of its logs.
 
     Attributes:
-        brokers: those that we start; none of a cluster that is already there.
+        brokers: the brokers that we start; none if the cluster exists already.
     """
 
     def __init__(self, cluster: Cluster, brokers: Brokers) -> None:
@@ -175,7 +175,7 @@ class Kafka:
         return len(self.admin.list_topics(timeout=_ASK_S).brokers) == len(self.broker_ids)
 
     def unhealthy(self) -> list[str]:
-        """What is wrong now, in words; empty when every broker serves and every replica is in sync."""
+        """Current problems in words; empty when every broker serves and every replica is in sync."""
         silent = (f"broker-{number} does not answer" for number in self.broker_ids if not self.cluster.answers(number))
         wrong = self.brokers.dead() or list(silent)
         if wrong:
@@ -183,7 +183,7 @@ class Kafka:
         try:
             topics = self.admin.list_topics(timeout=_ASK_S).topics
         except KafkaException as error:
-            return [f"metadata cannot be had: {error}"]
+            return [f"no broker gives metadata: {error}"]
         return [
             f"{name}-{number} has {len(partition.isrs)} of {len(partition.replicas)} replicas in sync"
             for name, topic in topics.items()
@@ -195,23 +195,23 @@ class Kafka:
         """Return when `unhealthy` finds nothing.
 
         Raises:
-            DeadlineError: something stays wrong.
+            DeadlineError: a problem remains.
         """
         clock.wait_until(
             lambda: not self.unhealthy(), within_s=within_s, reason="a healthy cluster", every_s=0.1, seen=self.unhealthy
         )
 
-    # who leads what ----------------------------------------------------------------------------------------------------
+    # leaders and replicas ----------------------------------------------------------------------------------------------
 
     def address(self, number: int) -> Address:
-        """Where a broker can always be reached, past any proxy."""
+        """The address at which a broker can always be reached, past any proxy."""
         return self.cluster.brokers[number]
 
     def controller(self) -> int:
         """The active controller, from the first broker that knows it.
 
         Raises:
-            LookupError: none does.
+            LookupError: no broker knows it.
         """
         for address in self.cluster.brokers.values():
             try:
@@ -257,14 +257,14 @@ class Kafka:
         """The partition of ``__consumer_offsets`` that holds a consumer group; its leader is the coordinator.
 
         Raises:
-            LookupError: there is no group.
+            LookupError: the pipeline has no group.
         """
         if not group:
             raise LookupError("this pipeline has no consumer group")
         return self._owning(_GROUP_OFFSETS, group)
 
     def members(self, group: str) -> int:
-        """How many members a consumer group has; 0 while it rebalances, and where there is none.
+        """Number of members of a consumer group; 0 while it rebalances, or if it does not exist.
 
         Raises:
             KafkaException: its coordinator does not answer now.
@@ -275,7 +275,7 @@ class Kafka:
         return len(found.members) if found.state == ConsumerGroupState.STABLE else 0
 
     def committed(self, group: str, topic: str) -> Iterator[Commit]:
-        """Every position that a consumer group committed in a topic, in order.
+        """Yield every position that a consumer group committed in a topic, in order.
 
         Raises:
             InconclusiveError: they cannot be read.
@@ -284,9 +284,9 @@ class Kafka:
         return committed.read(options, self.group_partition(group), group, topic)
 
     def reads(self, group: str) -> dict[str, tuple[int, Mapping[int, int]]]:
-        """Topic -> its number of partitions, and the group's positions in it; of all that the group reads.
+        """Return topic -> its number of partitions, and the group's positions in it, for all topics that the group reads.
 
-        Topics that are gone are left out, and on a cluster that others use those that are not ours.
+        Deleted topics are left out, and on a cluster that others use also topics that are not ours.
 
         Raises:
             KafkaException: no broker answers now.
@@ -301,7 +301,7 @@ class Kafka:
         return {name: (there[name], known.get(name, {})) for name in sorted(names)}
 
     def reached(self, group: str, topics: Iterable[tuple[str, int]]) -> Iterator[Reached]:
-        """The same of several topics, with their partitions numbered through, and with the transactions that moved them.
+        """Yield the committed positions in several topics, partitions numbered through, with the transactions that moved them.
 
         Args:
             topics: name and number of partitions.
@@ -315,7 +315,7 @@ class Kafka:
         moved = committed.in_transactions(protocol.read_batches(self.bootstrap, name, read))
         first = 0
         for topic, partitions in topics:
-            seen = (one for one in self.committed(group, topic) if one.seq < ends[number].hw)  # of the others no batch was read
+            seen = (one for one in self.committed(group, topic) if one.seq < ends[number].hw)  # no batch of the others was read
             yield from committed.with_producers(seen, moved, first)
             first += partitions
 
@@ -326,7 +326,7 @@ class Kafka:
     def _partition(self, topic: str, partition: int) -> Any:
         topics = self.admin.list_topics(topic, timeout=_ASK_S).topics
         if partition not in topics[topic].partitions:
-            raise LookupError(f"there is no partition {topic}-{partition}")
+            raise LookupError(f"the partition {topic}-{partition} does not exist")
         return topics[topic].partitions[partition]
 
     # topics and groups: only here are they made and removed -----------------------------------------------------------
@@ -340,7 +340,7 @@ class Kafka:
 
         Args:
             config: settings of each.
-            validate_only: the cluster says whether it would, and nothing is made.
+            validate_only: let the cluster only check the request, and make nothing.
 
         Raises:
             ForeignNameError: one of them is not ours.
@@ -357,7 +357,7 @@ class Kafka:
             self.wait_until_healthy()
 
     def delete(self, topics: Iterable[str]) -> None:
-        """Delete topics; those that are not there are passed over.
+        """Delete topics; missing ones are passed over.
 
         Raises:
             ForeignNameError: one of them is not ours.
@@ -367,7 +367,7 @@ class Kafka:
         _settle(self.admin.delete_topics(names, operation_timeout=_SERVER_S), KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def delete_group(self, group: str) -> None:
-        """Delete a consumer group, if it is there, once its members have left.
+        """Delete a consumer group, if it exists, once its members have left.
 
         Raises:
             ForeignNameError: it is not ours.
@@ -384,10 +384,10 @@ class Kafka:
         )
 
     def clear_group(self, group: str) -> None:
-        """Make a group one that never was, if it is there, with the topics that Kafka Streams made for it.
+        """Delete all traces of a group, and the topics that Kafka Streams made for it.
 
-        A run may have been killed, and a static member stays in its group until its session is over. On a cluster of ours such
-        members are removed; elsewhere they are waited for.
+        A run may have been killed, and a static member stays in its group until its session is over. On our own cluster such
+        members are removed; elsewhere this waits for their end.
 
         Raises:
             ForeignNameError: it is not ours.
@@ -412,11 +412,11 @@ class Kafka:
             clock.wait_until(deleted, within_s=_LEAVE_WITHIN_S, reason=reason, every_s=0.5)
         except DeadlineError as error:
             mend = "end that program, or put {suffix} into the group's name, so that each run has a group of its own"
-            raise InconclusiveError(f"{error}; a program uses it, or a run before has left members in it: {mend}") from error
+            raise InconclusiveError(f"{error}; a program uses it, or an earlier run has left members in it: {mend}") from error
         self.delete_internal(group)
 
     def delete_internal(self, group: str) -> None:
-        """Delete the topics that a Kafka Streams application of this id has made for itself, as far as they are ours."""
+        """Delete the topics that a Kafka Streams application of this id has made for itself, if they are ours."""
         there = self.admin.list_topics(timeout=_ASK_S).topics if group else ()
         made = [name for name in groups.internal(group, there) if name.startswith(self.cluster.prefix)]
         if made:
@@ -433,7 +433,7 @@ class Kafka:
     # ends of logs ------------------------------------------------------------------------------------------------------
 
     def offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
-        """The ends of every partition, as `log_ends`.
+        """Return the ends of every partition, like `log_ends`.
 
         Raises:
             KafkaException: a leader does not answer now.
@@ -441,10 +441,10 @@ class Kafka:
         return self._asked(lambda admin: log_ends(admin, topic, range(partitions), _ASK_S))
 
     def settled_offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
-        """The same, asked again until every leader answers.
+        """Return the ends of every partition, and repeat the request until every leader answers.
 
         Raises:
-            DeadlineError: one does not.
+            DeadlineError: a leader does not answer.
         """
         return clock.wait_until(
             lambda: self.offsets(topic, partitions),
@@ -455,7 +455,7 @@ class Kafka:
         )
 
     def end(self, topic: str, partitions: int, level: IsolationLevel) -> int:
-        """Sum of the ends of a topic's partitions at an isolation level; cheap enough to be asked often.
+        """Sum of the ends of a topic's partitions at an isolation level; cheap enough for frequent calls.
 
         Raises:
             KafkaException: a leader does not answer now.
@@ -463,7 +463,7 @@ class Kafka:
         return sum(self.ends(topic, partitions, level).values())
 
     def ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
-        """The end of each partition at an isolation level; cheap enough to be asked often.
+        """End of each partition at an isolation level; cheap enough for frequent calls.
 
         Raises:
             KafkaException: a leader does not answer now.
@@ -471,7 +471,7 @@ class Kafka:
         return self._asked(lambda admin: list_offsets(admin, topic, range(partitions), LATEST, level, _ASK_S))
 
     def has_records(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether a read_committed reader that begins at an offset is given a record; it is given no markers.
+        """Whether a read_committed reader that begins at an offset gets a record; markers are hidden from it.
 
         Raises:
             KafkaException: the leader does not answer now.
@@ -498,7 +498,7 @@ class Kafka:
         try:
             return ask(self.admin)
         except KafkaException:
-            # librdkafka keeps a stale leader epoch or metadata request: a new client asks anew
+            # librdkafka keeps a stale leader epoch or metadata request: a new client starts afresh
             self._admin = None
             raise
 
@@ -516,7 +516,7 @@ class Kafka:
             raise InjectionError(f"no leader was elected for {topic}-{partition}: {refusal}")
 
     def set_topic(self, topic: str, key: str, value: str | None) -> None:
-        """Give a topic its own value of a setting; None takes it away, so that the cluster's value holds again.
+        """Give a topic its own value of a setting; None removes it, so that the cluster's value holds again.
 
         Raises:
             KafkaException: it was refused.
@@ -528,7 +528,7 @@ class Kafka:
             future.result(_CHANGED_WITHIN_S + 1)
 
     def reassign(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """Move a partition to these brokers, the preferred leader first; it is done when the metadata say so.
+        """Start to move a partition to these brokers, the preferred leader first; the metadata show when it is done.
 
         Raises:
             OSError: no broker answers.
@@ -542,16 +542,16 @@ class Kafka:
         """The address of a live broker.
 
         Raises:
-            ConnectionError: there is none.
+            ConnectionError: no broker answers.
         """
         address = next((address for address in self.cluster.brokers.values() if protocol.answers(address)), None)
         if address is None:
-            raise ConnectionError("no broker answers, so none can be asked to change the leader of a partition")
+            raise ConnectionError("no broker answers, so the leader of a partition cannot be changed")
         return address
 
 
 def _settle(futures: Mapping[str, Future[Any]], missing: int | None = None) -> None:
-    """Wait for all, and pass over errors which say that something was missing."""
+    """Wait for all, and ignore errors with the code `missing`."""
     for future in futures.values():
         try:
             future.result(_SETTLE_S)
@@ -561,22 +561,22 @@ def _settle(futures: Mapping[str, Future[Any]], missing: int | None = None) -> N
 
 
 def _warm_up_transactions(bootstrap: str) -> bool:
-    """The first transactional producer makes ``__transaction_state``; until that has loaded, others are turned away."""
+    """Make ``__transaction_state`` by a first transactional producer; until it has loaded, brokers refuse others."""
     Producer({"bootstrap.servers": bootstrap, "transactional.id": _WARM_UP, "log_level": 0}).init_transactions(30)
     return True
 
 
 def _warm_up_groups(bootstrap: str) -> bool:
-    """The first group makes ``__consumer_offsets``."""
+    """Make ``__consumer_offsets`` by a first group."""
     with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": _WARM_UP, "log_level": 0})) as consumer:
         consumer.committed([TopicPartition(_WARM_UP, 0)], timeout=30)
     return True
 
 
 def java_hash(text: str) -> int:
-    """The absolute value of ``text.hashCode()``, by which Kafka finds the partition of a group or a transactional id.
+    """Absolute value of ``text.hashCode()``, by which Kafka finds the partition of a group or a transactional id.
 
-    As Kafka's ``Utils.abs`` has it (GroupCoordinatorService.partitionFor): 0 for the smallest number, which has none.
+    Like Kafka's ``Utils.abs`` (GroupCoordinatorService.partitionFor), it is 0 for the smallest number, which has none.
     """
     data, value = text.encode("utf-16-be"), 0
     for at in range(0, len(data), 2):

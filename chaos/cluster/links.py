@@ -4,7 +4,7 @@
     spark ◀─────────────────── [toxics ◂ kafka] ◀── broker-2    `kafka` is first, so it counts what a later one swallows
 
 A link between brokers has two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats),
-because a fault cuts the cable, not a port. A service is what a pipeline uses beside Kafka; nothing is known of its protocol.
+because a fault cuts the cable, not a port. A service is a server beside Kafka that a pipeline uses; its protocol is unknown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "d
 
 
 class Traffic(NamedTuple):
-    """What has entered one direction of a link; a chunk is what one read of a socket returned."""
+    """The data that has entered one direction of a link; a chunk is the result of one read of a socket."""
 
     bytes: int
     chunks: int
@@ -30,7 +30,7 @@ class Traffic(NamedTuple):
 
 @dataclass(slots=True)
 class Pulled:
-    """The faults that keep a cable pulled; it is plugged in again when there are none left."""
+    """The faults that keep a cable pulled; it is plugged in again when none is left."""
 
     by: set[str] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
@@ -55,7 +55,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """As in scenarios, e.g. ``spark->broker-2``."""
+        """Its name in scenarios, e.g. ``spark->broker-2``."""
         return f"{self.source}->{self.target}"
 
     @property
@@ -73,13 +73,13 @@ class Link:
         return self._total("kafka", "bytes", stream)
 
     def traffic(self, stream: str) -> Traffic:
-        """The same for one direction, ``up`` or ``down``, with its chunks; both counters of a proxy are read at once."""
+        """Bytes and chunks that have entered one direction, ``up`` or ``down``; both counters of a proxy are read at once."""
         directions = [(proxy.name, f"kafka_{direction}") for proxy in self.proxies for direction in STREAMS[stream]]
         read = [self.toxiproxy.read(*direction) for direction in directions]
         return Traffic(sum(int(one["bytes"]) for one in read), sum(int(one["chunks"]) for one in read))
 
     def connections(self) -> int:
-        """How many are open now."""
+        """Number of connections that are open now."""
         return self._total("kafka", "connections_open", "up")
 
     def swallowed(self, name: str, stream: str) -> int:
@@ -129,7 +129,7 @@ class Link:
 
 
 def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tuple[Link, ...]:
-    """All links of a system: from each client group to each broker, and from each broker to each broker.
+    """Make all links of a system: from each client group to each broker, and from each broker to each broker.
 
     A broker also reaches itself through a link, because its own name must resolve; no fault breaks that one.
     """
@@ -146,7 +146,7 @@ def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tupl
 
 
 def service_links(addresses: Addresses, services: Mapping[str, Address], toxiproxy: Toxiproxy) -> tuple[Link, ...]:
-    """The links from each client group to each service, which has its own address."""
+    """Make the links from each client group to each service."""
     return tuple(
         Link(client, 0, (_service_proxy(addresses, client, number, name, upstream),), toxiproxy, service=name)
         for client in CLIENTS

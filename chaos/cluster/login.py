@@ -1,7 +1,7 @@
 """A connection to a broker over TLS and with a password, for requests that no client sends (`chaos.cluster.protocol`).
 
-The options are those of librdkafka, as `chaos.external.security` makes them. The login is that of KIP-43 and KIP-152:
-SaslHandshake names the mechanism, and SaslAuthenticate carries what it says; what PLAIN and SCRAM say comes from kafka-python.
+The options are those of librdkafka, from `chaos.external.security`. The login is that of KIP-43 and KIP-152: SaslHandshake
+names the mechanism, and SaslAuthenticate carries its messages; those of PLAIN and SCRAM come from kafka-python.
 """
 
 import socket
@@ -24,10 +24,10 @@ _NAMES = {code: name for name, code in ERROR_CODES.items()}
 
 
 def connect(address: Address, options: Mapping[str, str], within_s: float) -> socket.socket:
-    """A connection that is let in; every answer on it must come within the same time.
+    """Connect and log in; the time limit also holds for every answer on the connection.
 
     Raises:
-        OSError: no connection, a certificate that is not trusted (ssl.SSLError), or a login that is refused (PermissionError).
+        OSError: no connection, an untrusted certificate (ssl.SSLError), or a refused login (PermissionError).
     """
     connection = socket.create_connection(address, timeout=within_s)
     try:
@@ -58,7 +58,7 @@ def _context(options: Mapping[str, str]) -> ssl.SSLContext:
 def _log_in(connection: socket.socket, options: Mapping[str, str]) -> None:
     name = options.get("sasl.mechanism", "")
     if name not in _MECHANISMS:
-        raise PermissionError(f"the mechanism {name or 'GSSAPI'} is not known here; there are {', '.join(_MECHANISMS)}")
+        raise PermissionError(f"chaos does not support the mechanism {name or 'GSSAPI'}; use one of {', '.join(_MECHANISMS)}")
     credentials = {"sasl_plain_username": options["sasl.username"], "sasl_plain_password": options["sasl.password"]}
     mechanism: Any = _MECHANISMS[name](sasl_mechanism=name, **credentials)
     _let_in(answer_to(connection, SaslHandshakeRequest(version=1, mechanism=name)), options)
@@ -72,4 +72,4 @@ def _let_in(answer: Any, options: Mapping[str, str]) -> None:
     if answer.error_code:
         code = int(answer.error_code)
         reason = getattr(answer, "error_message", None) or _NAMES.get(code, str(code))
-        raise PermissionError(f"{options['sasl.username']} is not let in: {reason}")
+        raise PermissionError(f"the login of {options['sasl.username']} was refused: {reason}")

@@ -1,15 +1,15 @@
-"""Kafka's protocol over sockets of our own, for what no client asks: one broker by its address, within deadlines of ours.
+"""Kafka's protocol over our own sockets, for requests that no client offers: to one broker by its address, with our deadlines.
 
-Requests and answers are encoded by kafka-python's message classes, which are made from Kafka's own schemas. Its AdminClient
-was tried (3.0.12) and does not serve: it chooses the broker itself, waited ten seconds for a paused one in spite of
+The message classes of kafka-python, made from Kafka's own schemas, encode requests and answers. Its AdminClient was tried
+(3.0.12) and does not serve: it chooses the broker itself, waited ten seconds for a paused one in spite of
 ``request_timeout_ms=3000``, and takes the error ELECTION_NOT_NEEDED for success. confluent-kafka 2.16.1 has no reassignments,
 and its ``elect_leaders`` fails with ``SystemError: more argument specifiers than keyword list entries``.
 
 A ping is ApiVersions v0 (KIP-35), which every broker answers on every listener. The leader of the controller quorum comes from
-DescribeQuorum (KIP-595): in KRaft the controller that Metadata names is a random broker. Elections (KIP-460) and reassignments
-(KIP-455) are passed on to the controller by any broker. Fetch v4 with ``read_uncommitted`` shows what a consumer hides: who
-wrote which offsets, and where each transaction was ended. DescribeProducers, ListTransactions and DescribeTransactions v0
-(KIP-664) show which transactions a partition holds open, and what their coordinators know of them.
+DescribeQuorum (KIP-595): in KRaft the controller that Metadata names is a random broker. Any broker passes elections (KIP-460)
+and reassignments (KIP-455) on to the controller. Fetch v4 with ``read_uncommitted`` shows two things that a consumer hides: the
+producer of each offset, and the end of each transaction. DescribeProducers, ListTransactions and DescribeTransactions v0
+(KIP-664) show the open transactions of a partition, and their coordinators' state.
 """
 
 import socket
@@ -27,7 +27,7 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 
 with warnings.catch_warnings():
-    # kafka-python loads its schemas with it; Python 3.13 took the deprecation back
+    # kafka-python loads its schemas with these; Python 3.13 took the deprecation back
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
     from kafka.errors import KafkaError as KafkaPythonError
     from kafka.errors import for_code, kafka_errors
@@ -45,7 +45,7 @@ with warnings.catch_warnings():
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.memory_records import MemoryRecords
 
-BatchHeader: Any = DefaultRecordBatch  # parses the first bytes of a record batch; its records are not looked at
+BatchHeader: Any = DefaultRecordBatch  # parses the first bytes of a record batch, not its records
 _RENAMED = {"UNKNOWN_SERVER_ERROR": -1, "NOT_LEADER_OR_FOLLOWER": 6, "INVALID_TOPIC_EXCEPTION": 17}
 ERROR_CODES: Mapping[str, int] = {
     error.message: code for code, error in kafka_errors.items() if error.message and code > 0
@@ -60,7 +60,7 @@ _ANSWERS_WITHIN_S = 10.0
 _TRANSACTION_STATE = "__transaction_state"
 _FORMAT = 2  # of record batches; older ones have no transactions
 UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KafkaPythonError)
-"""What is raised where a broker does not answer, or not with what can be read."""
+"""Errors of a broker that does not answer, or whose answer cannot be read."""
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _HEAD_BYTES = 14  # of a ping: size, api, version, correlation, length of the client id
 _MOST_PADDING = 32_000  # the length of a client id is an int16
@@ -84,7 +84,7 @@ def ping(address: Address, within_s: float = 2.0) -> float:
 
 
 def answers(address: Address, within_s: float = 2.0) -> bool:
-    """Whether a ping comes back."""
+    """Whether a broker answers a ping."""
     try:
         ping(address, within_s)
     except OSError:
@@ -113,7 +113,7 @@ def quorum_leader(address: Address, within_s: float = 3.0) -> int:
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
     answer = _ask(address, DescribeQuorumRequest(version=0, topics=[topic]), within_s)
     if answer.error_code:
-        raise ConnectionError(f"DescribeQuorum was answered with {_named(answer.error_code)}")
+        raise ConnectionError(f"the broker answered DescribeQuorum with {_named(answer.error_code)}")
     quorum = answer.topics[0].partitions[0]
     if quorum.error_code or quorum.leader_id < 0:
         raise ConnectionError(f"the controller quorum has no leader now (error {quorum.error_code})")
@@ -121,10 +121,10 @@ def quorum_leader(address: Address, within_s: float = 3.0) -> int:
 
 
 def elect_leader(address: Address, topic: str, partition: int, *, unclean: bool) -> str:
-    """Ask for the preferred replica as leader or, with `unclean`, for any live replica of a partition without a leader.
+    """Elect the preferred replica as leader or, with `unclean`, any live replica of a partition without a leader.
 
     Returns:
-        Why it was refused, e.g. because the partition has that leader already; empty when it was done.
+        The reason of a refusal, e.g. that the partition has this leader already; empty on success.
 
     Raises:
         OSError: no answer.
@@ -141,9 +141,9 @@ def elect_leader(address: Address, topic: str, partition: int, *, unclean: bool)
 
 
 def reassign(address: Address, topic: str, partition: int, replicas: list[int]) -> str:
-    """Ask for these brokers as the replicas of a partition, the preferred leader first.
+    """Make these brokers the replicas of a partition, the preferred leader first.
 
-    Returns and raises what `elect_leader` does.
+    Returns and errors are those of `elect_leader`.
     """
     wanted = AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic, partitions=[(partition, replicas)])
     request = AlterPartitionReassignmentsRequest(version=0, timeout_ms=round(1000 * _ALTER_WITHIN_S), topics=[wanted])
@@ -152,9 +152,9 @@ def reassign(address: Address, topic: str, partition: int, replicas: list[int]) 
 
 
 def remove_members(address: Address, group: str, members: Iterable[tuple[str, str | None]]) -> None:
-    """Let members leave a consumer group, as an admin client of Java does it (LeaveGroup v3, KIP-345).
+    """Let members leave a consumer group, like an admin client of Java (LeaveGroup v3, KIP-345).
 
-    A static member is removed by its ``group.instance.id``, whoever holds it. That one is gone already is no error.
+    A static member is removed by its ``group.instance.id``, whoever holds it. A member that is gone already is not an error.
 
     Args:
         address: of the group's coordinator.
@@ -171,12 +171,12 @@ def remove_members(address: Address, group: str, members: Iterable[tuple[str, st
 
 
 def _refusal(results: list[Any]) -> str:
-    """The first error, or an empty text; the answer as a whole may have one, and each partition in it."""
+    """Return the first error of an answer and its partitions; an empty text without errors."""
     return next((_named(one.error_code, getattr(one, "error_message", None)) for one in results if one.error_code), "")
 
 
 def _named(code: int, text: str | None = None) -> str:
-    """An error of a broker, e.g. ``ELECTION_NOT_NEEDED (84): Leader election not needed for topic partition.``."""
+    """Word a broker's error, e.g. ``ELECTION_NOT_NEEDED (84): Leader election not needed for topic partition.``."""
     error: Any = for_code(code)
     return f"{error.message} ({code}): {text or error.description}"
 
@@ -187,10 +187,10 @@ def _ask(address: Address, request: Any, within_s: float) -> Any:
 
 
 def answer_to(connection: socket.socket, request: Any) -> Any:
-    """The answer, decoded.
+    """Send a request and return its decoded answer.
 
     Raises:
-        OSError: it does not come, not whole, or cannot be decoded.
+        OSError: the answer is missing, incomplete, or cannot be decoded.
     """
     connection.sendall(_frame(request))
     data = _receive(connection)
@@ -225,7 +225,8 @@ class Batch(NamedTuple):
         last_offset: inclusive.
         producer_id: -1 when the producer is neither idempotent nor transactional.
         control: ``COMMIT`` or ``ABORT`` when it is the marker that ends a transaction, else None.
-        timestamp_ms: the latest time in it, milliseconds since the epoch: of a marker the broker's, of records the producer's.
+        timestamp_ms: the latest time in it, milliseconds since the epoch; set by the broker for a marker, by the producer for
+            records.
     """
 
     partition: int
@@ -239,14 +240,14 @@ class Batch(NamedTuple):
 
 
 def read_batches(bootstrap: str, topic: str, ends: Mapping[int, tuple[int, int]], most_bytes: int = 4 << 20) -> Iterator[Batch]:
-    """Every batch between low (inclusive) and high (exclusive) of each partition, cut to them.
+    """Yield every batch between low (inclusive) and high (exclusive) of each partition, cut to them.
 
     Args:
-        most_bytes: of one request's answer, unless the first batch is larger.
+        most_bytes: limit of one answer, unless its first batch is larger.
 
     Raises:
-        KafkaException: the metadata of the topic cannot be had.
-        InconclusiveError: a leader does not answer, or not with batches that can be read.
+        KafkaException: no broker gives the metadata of the topic.
+        InconclusiveError: a leader does not answer, or its batches cannot be read.
     """
     metadata: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=_ANSWERS_WITHIN_S)
     for partition, (low, high) in sorted(ends.items()):
@@ -260,7 +261,7 @@ def read_batches(bootstrap: str, topic: str, ends: Mapping[int, tuple[int, int]]
 
 
 def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
-    """The whole batches in the records of a Fetch; one that was cut off at the end is left out.
+    """Yield the whole batches in the records of a Fetch; one that was cut off at the end is left out.
 
     Raises:
         ValueError: a batch is of an older message format, or a control record is not the marker of a transaction.
@@ -272,7 +273,7 @@ def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
 
 
 def complete_batches(data: bytes) -> Iterator[Any]:
-    """The same, as kafka-python has them, and their records by iteration; errors are those of `parse_batches`."""
+    """Yield the whole batches as kafka-python's objects, which iterate over records; errors are those of `parse_batches`."""
     for batch in MemoryRecords(data):
         if batch.magic != _FORMAT:
             raise ValueError(
@@ -282,12 +283,12 @@ def complete_batches(data: bytes) -> Iterator[Any]:
 
 
 def marker_of(batch: Any) -> str | None:
-    """``COMMIT`` or ``ABORT``; None where it holds records."""
+    """Return ``COMMIT`` or ``ABORT``; None if the batch holds records."""
     if not batch.is_control_batch:
         return None
     kind = next(iter(batch)).type
     if kind not in _MARKERS:
-        raise ValueError(f"there is a control record of type {kind}, which is not the marker of a transaction")
+        raise ValueError(f"the control record of type {kind} is not the marker of a transaction")
     return _MARKERS[kind]
 
 
@@ -295,7 +296,7 @@ def _between(get: Callable[[int], bytes], partition: int, low: int, high: int) -
     while low < high:
         found = list(parse_batches(partition, get(low)))
         if not found:
-            raise ValueError(f"there is no batch at offset {low}, before the end at {high}")
+            raise ValueError(f"the log has no batch at offset {low}, before its end at {high}")
         for batch in found:
             if batch.first_offset < high:
                 yield batch._replace(first_offset=max(low, batch.first_offset), last_offset=min(high - 1, batch.last_offset))
@@ -315,7 +316,7 @@ def fetch(connection: socket.socket, topic: str, partition: int, most_bytes: int
     )
     found = answer_to(connection, request).responses[0].partitions[0]
     if found.error_code:
-        raise ValueError(f"Fetch was answered with {_named(found.error_code)}")
+        raise ValueError(f"the leader answered Fetch with {_named(found.error_code)}")
     return found.records or b""
 
 
@@ -323,7 +324,7 @@ def fetch(connection: socket.socket, topic: str, partition: int, most_bytes: int
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that is open in a partition, and what its coordinator says of it, as `verifiers.base.Evidence` has it."""
+    """A transaction that is open in a partition, with its coordinator's state; a row of `verifiers.base.Evidence`."""
 
     partition: int
     producer_id: int
@@ -340,13 +341,13 @@ class OpenTransaction(NamedTuple):
 
 
 def open_transactions(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[OpenTransaction]:
-    """Those that are open in these partitions before their coordinators are asked, and after.
+    """List the transactions that are open in these partitions both before and after the requests to their coordinators.
 
-    One that ended meanwhile would otherwise look as if its coordinator had forgotten it.
+    Otherwise a transaction that ended meanwhile would look as if its coordinator had forgotten it.
 
     Raises:
-        KafkaException: the metadata, or the longest transaction timeout, cannot be had.
-        InconclusiveError: a leader or a coordinator does not answer, or with an error.
+        KafkaException: no broker gives the metadata, or the longest transaction timeout.
+        InconclusiveError: a leader or a coordinator does not answer, or answers with an error.
     """
     client: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     metadata, asked = client.list_topics(timeout=_ANSWERS_WITHIN_S), sorted(partitions)
@@ -359,7 +360,7 @@ def open_transactions(bootstrap: str, topic: str, partitions: Iterable[int]) -> 
         asked_at_ms = clock.now_ms()
         after = _open(metadata, topic, asked)
     except (OSError, ValueError, KafkaPythonError) as error:
-        raise InconclusiveError(f"the open transactions of {topic} cannot be had: {error}; run again") from error
+        raise InconclusiveError(f"the open transactions of {topic} cannot be listed: {error}; run again") from error
     return [
         OpenTransaction(*place, last_ms, asked_at_ms, *_said(owners.get(place[1]), topic, place[0], longest_ms))
         for place, last_ms in after.items()
@@ -368,7 +369,7 @@ def open_transactions(bootstrap: str, topic: str, partitions: Iterable[int]) -> 
 
 
 def _open(metadata: Any, topic: str, partitions: Iterable[int]) -> dict[tuple[int, int, int, int], int]:
-    """Partition, producer id, epoch and first offset of each open transaction -> time of its producer's last batch."""
+    """Return partition, producer id, epoch and first offset of each open transaction -> time of its producer's last batch."""
     found = {}
     for partition in partitions:
         leader = metadata.brokers.get(metadata.topics[topic].partitions[partition].leader)
@@ -385,10 +386,10 @@ def _open(metadata: Any, topic: str, partitions: Iterable[int]) -> dict[tuple[in
 
 
 def _owners(metadata: Any, producer_ids: set[int]) -> dict[int, Any]:
-    """Producer id -> what its coordinator says (DescribeTransactions); every broker is one, and lists its own ids only."""
+    """Return producer id -> DescribeTransactions of its coordinator; every broker is one, and lists its own ids only."""
     state_topic = metadata.topics.get(_TRANSACTION_STATE)
     if state_topic and any(partition.leader not in metadata.brokers for partition in state_topic.partitions.values()):
-        raise ValueError(f"a partition of {_TRANSACTION_STATE} has no leader now, so not every coordinator can be asked")
+        raise ValueError(f"a partition of {_TRANSACTION_STATE} has no leader now, so one coordinator cannot be reached")
     owners = {}
     for broker in metadata.brokers.values():
         ask = partial(_ask, (broker.host, broker.port), within_s=_ANSWERS_WITHIN_S)
@@ -400,7 +401,7 @@ def _owners(metadata: Any, producer_ids: set[int]) -> dict[int, Any]:
 
 
 def _said(owner: Any, topic: str, partition: int, longest_ms: int) -> tuple[Any, ...]:
-    """The last fields of an `OpenTransaction`, but for the time."""
+    """Return the last fields of an `OpenTransaction`, except the time."""
     if owner is None or owner.error_code:
         name = None if owner is None else owner.transactional_id
         return name, None, None, None, longest_ms, False
@@ -410,9 +411,9 @@ def _said(owner: Any, topic: str, partition: int, longest_ms: int) -> tuple[Any,
 
 
 def _checked(what: str, answer: Any, but: int = 0) -> Any:
-    """The answer; ValueError where it has an error but this one."""
+    """Return the answer; raise ValueError if it has an error other than `but`."""
     if answer.error_code not in {0, but}:
-        raise ValueError(f"{what} was answered with {_named(answer.error_code)}")
+        raise ValueError(f"the broker answered {what} with {_named(answer.error_code)}")
     return answer
 
 
@@ -429,12 +430,12 @@ End = Literal["answered", "closed", "reset", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """How a number of bytes passed over a connection of our own, e.g. through a link.
+    """The passage of a number of bytes over a connection of our own, e.g. through a link.
 
     Attributes:
-        took_s: from the first byte sent to the last one received.
+        took_s: seconds from the first byte sent to the last one received.
         sent, received: bytes.
-        pieces: reads that the answers took; the kernel may join pieces that come at once, and never splits one this small.
+        pieces: number of reads of the answers; the kernel may join simultaneous pieces, and never splits one this small.
         end: ``answered`` all of it, ``closed`` or ``reset`` before that, or ``silent``.
     """
 
@@ -446,7 +447,7 @@ class Transfer:
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """As JSON values."""
+        """The passage as JSON values."""
         took_ms = round(1000 * self.took_s)
         return {"took_ms": took_ms, "sent": self.sent, "received": self.received, "pieces": self.pieces, "end": self.end}
 

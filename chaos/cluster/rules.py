@@ -1,7 +1,7 @@
-"""Request rules of the `kafka` toxic (toxiproxy/kafka/): which frame is stopped, what is done to it, what became of it.
+"""Request rules of the `kafka` toxic (toxiproxy/kafka/): the frames to stop, the action on them, and its outcome.
 
-Every link carries the toxic in both directions from the start, and all toxics of a server share their rules: a rule is armed by
-one call, on any of them. ``nth`` counts the frames that fit, over all links of the rule, from the arming on.
+Every link carries the toxic in both directions from the start, and all toxics of a server share their rules: one call to any of
+them arms a rule. ``nth`` counts the matching frames, over all links of the rule, since the arming.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,13 @@ ANSWERABLE = (
     "EndTxn",
     "TxnOffsetCommit",
 )
-"""The requests that the toxic can answer. A rule does not count those in which a client would not see an error, and they pass:
+"""The requests that the toxic can answer. A rule neither counts nor stops requests in which a client would not see an error:
 a Produce with acks=0, and a Metadata that names no topics or comes before a broker has answered one on the same link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which frames, and what is done to them.
+    """The frames to stop, and the action on them.
 
     Attributes:
         api: Kafka's name of the request.
@@ -37,10 +37,10 @@ class Rule:
         links: names of links, e.g. ``spark->broker-1``.
         action: ``hold`` (the frame dies with its connection), ``late`` (it is delivered although its client has gone) or
             ``answer`` (the toxic answers a request in the broker's place, which never sees it).
-        nth: the first frame that is stopped, counted from 1; times: how many from there on, 0 for all.
+        nth: the first frame that is stopped, counted from 1; times: number of frames from there on, 0 for all.
         client_id, transactional_id: globs; empty for any.
-        max_hold_ms: a frame that is still held after this time is delivered.
-        error_code: of the answer, as Kafka numbers them; for ``answer`` only, which is for requests of `ANSWERABLE` only.
+        max_hold_ms: time after which a held frame is delivered.
+        error_code: the answer's error, in Kafka's numbers; for ``answer`` only, which is for requests of `ANSWERABLE` only.
     """
 
     api: str
@@ -61,11 +61,11 @@ class Interception:
 
     Attributes:
         api, version, correlation_id, client_id, transactional_id: as on the wire.
-        intercepted_ns: when the frame was stopped.
-        released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, as `intercepted_ns`; 0 for what has not happened.
+        intercepted_ns: time of the stop, nanoseconds since the epoch.
+        released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch; 0 for an event that has not happened.
         outcome: held, delivered, dropped, closed, client gone, max_hold, answered (by the toxic) or unanswerable (delivered, as
             the toxic could not read the request).
-        error_code: of the answer, the broker's where it was read, or the toxic's.
+        error_code: that of the answer, the broker's if it was read, or the toxic's.
     """
 
     link: str
@@ -83,7 +83,7 @@ class Interception:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the history records of it."""
+        """The facts in the form of the history."""
         ids = {"client_id": self.client_id, "transactional_id": self.transactional_id}
         known = {name: value for name, value in ids.items() if value}
         frame = {"link": self.link, "api": self.api, "version": self.version, "correlation_id": self.correlation_id}
@@ -109,19 +109,19 @@ class RequestRules:
         """Put a rule in force.
 
         Returns:
-            The name under which the rule is released, disarmed and asked about. It is unique, because the server keeps the
-            interceptions of rules that are gone, also those of another run with a fault of this name.
+            The name for releasing, disarming and reading the rule. It is unique, because the server keeps the interceptions of
+            removed rules, also those of another run with a fault of this name.
         """
         own = f"{name}#{next(self._serial)}"
         self._change({own: {field: getattr(rule, field) for field in Rule.__slots__} | {"links": list(rule.links)}})
         return own
 
     def release(self, name: str, how: str) -> None:
-        """Let go what a rule holds: ``deliver``, ``drop`` or ``close``; frames that come later pass."""
+        """End a rule's hold of frames: ``deliver``, ``drop`` or ``close``; later frames pass."""
         self._change({name: {"release": how}})
 
     def disarm(self, *names: str) -> None:
-        """Remove rules; what they hold is delivered. Idempotent."""
+        """Remove rules, and deliver the frames that they hold. Idempotent."""
         if names:
             self._change(dict.fromkeys(names))
 
@@ -132,21 +132,21 @@ class RequestRules:
         self.disarm(*self.armed())
 
     def interceptions(self, name: str) -> list[Interception]:
-        """What a rule stopped so far, also after it was removed."""
+        """Interceptions of a rule so far, also after its removal."""
         found = [shown for shown in self._read()["interceptions"] if shown["rule"] == name]
         return [Interception(**{field: shown[field] for field in Interception.__slots__}) for shown in found]
 
     def begin(self) -> None:
-        """Count from now on, for `sent` and `unparsed`: a run begins."""
+        """Restart the counts of `sent` and `unparsed`: a run begins."""
         names = [name for names in self._proxies.values() for name in names]
         self._before = {name: self._toxiproxy.read(name, TOXIC) for name in names}
 
     def sent(self, api: str, links: Sequence[str]) -> int:
-        """Requests of a kind that these links have carried since `begin`."""
+        """Number of requests of a kind that these links have carried since `begin`."""
         return self._since(links, lambda read: int(read["counts"].get(api, {}).get("requests", 0)))
 
     def transactional_id(self, links: Sequence[str]) -> str:
-        """The transactional id that requests on these links have named last since `begin`; "" if none has named one."""
+        """The latest transactional id in requests on these links since `begin`; "" if there was none."""
         names = [name for link in links for name in self._proxies[link]]
         before = {(name, *seen) for name, read in self._before.items() for seen in _ids(read)}
         seen = [
@@ -158,25 +158,25 @@ class RequestRules:
         return max(seen)[1] if seen else ""
 
     def unparsed(self, links: Sequence[str]) -> int:
-        """Connections on these links, since `begin`, whose bytes are not Kafka's protocol: no rule can see into them."""
+        """Number of connections on these links, since `begin`, that do not speak Kafka's protocol: rules cannot read them."""
         return self._since(links, lambda read: int(read["unparsed"]["connections"]))
 
     def starts(self) -> list[Mapping[str, Any]]:
-        """Which committed positions readers were given, on all links, as the toxic shows them (toxiproxy/kafka/starts.go)."""
+        """Committed positions that readers received, on all links, in the toxic's form (toxiproxy/kafka/starts.go)."""
         return self._all("starts")
 
     def unfenced(self) -> list[Mapping[str, Any]]:
-        """Which positions of transactions were sent without a generation of their group."""
+        """Positions of transactions that were sent without a generation of their group."""
         return self._all("unfenced_commits")
 
     def produced(self) -> list[tuple[str, int]]:
-        """When rows were sent in transactions: transactional ids, and milliseconds."""
+        """Sendings of rows in transactions: transactional id, and time in milliseconds."""
         names = [name for names in self._proxies.values() for name in names]
         seen = [self._toxiproxy.read(name, TOXIC)["produced_ms"] for name in names]
         return [(id_, at_ms) for of_link in seen for id_, times in of_link.items() for at_ms in times]
 
     def forgotten(self) -> Mapping[str, int]:
-        """What of `starts`, `unfenced` and `produced` may be missing -> up to when, in nanoseconds."""
+        """Name of a list (`starts`, `unfenced`, `produced`) that lacks its oldest entries -> up to when, in nanoseconds."""
         names = [name for names in self._proxies.values() for name in names]
         seen = [(self._toxiproxy.read(name, TOXIC)["forgotten_until_ns"] or {}).items() for name in names]
         return dict(sorted(one for of_link in seen for one in of_link))
@@ -198,5 +198,5 @@ class RequestRules:
 
 
 def _ids(read: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Transactional ids that a link has carried, and when each was named last, in nanoseconds."""
+    """List the transactional ids that a link has carried, and the last time of each, in nanoseconds."""
     return [(one["id"], int(one["seen_ns"])) for one in read["transactional_ids"]]

@@ -1,6 +1,6 @@
-"""Spark: a standalone cluster from the pip package, its executors' processes, and an application as its REST API tells it.
+"""Spark: a standalone cluster from the pip package, its executors' processes, and an application's state by its REST API.
 
-Master and workers are processes of their own, so that executors (children of a worker), their Python workers, a worker and the
+Master and workers are separate processes, so that executors (children of a worker), their Python workers, a worker and the
 pipeline's driver can each die alone.
 ``SPARK_SCALA_VERSION`` must be in a worker's environment, or every executor's launch fails with "Cannot find any build
 directories" (``AbstractCommandBuilder.getScalaVersion``).
@@ -43,7 +43,7 @@ _OPENED = (
     "java.base/sun.util.calendar",
 )
 _MASTER = "master"
-_DRIVERS = 4  # that are looked for: a zombie may live beside its successor
+_DRIVERS = 4  # ports to look for drivers: a zombie may live beside its successor
 _ASK_S = 3.0
 _ASK_DRIVER_S = 15.0  # the first answer of a driver takes seconds
 _LOST = "ExecutorLostFailure"
@@ -60,7 +60,7 @@ class Executor:
     """One executor JVM.
 
     Attributes:
-        id: as Spark counts them within an application.
+        id: Spark's number of it within an application.
         app: the application's id.
         process: the JVM.
         worker: number of the worker that started it.
@@ -102,7 +102,7 @@ def _executors_below(worker: int, number: int) -> Iterator[Executor]:
 
 
 def executor_of(process: psutil.Process, worker: int = 0) -> Executor | None:
-    """The executor that a process is, or None.
+    """Return the executor that a process is, or None.
 
     Args:
         worker: number of the worker that started it.
@@ -120,14 +120,14 @@ def executor_of(process: psutil.Process, worker: int = 0) -> Executor | None:
 
 
 class SparkCluster(Protocol):
-    """What a run needs of a Spark cluster: our own (`Spark`), or one that is there already (`chaos.external.discovery`).
+    """A Spark cluster for a run: our own (`Spark`), or one that exists already (`chaos.external.discovery`).
 
-    Faults of the master and of workers need our own; elsewhere they are refused when the scenario is read.
+    Faults of the master and of workers need our own; otherwise they are refused when the scenario is read.
     """
 
     @property
     def worker_ids(self) -> tuple[int, ...]:
-        """Of the workers that are ours."""
+        """Numbers of our workers."""
         ...
 
     @property
@@ -142,12 +142,12 @@ class SparkCluster(Protocol):
 
     @property
     def java_options(self) -> str:
-        """For drivers and executors."""
+        """Options of the JVMs of drivers and executors."""
         ...
 
     @property
     def class_path(self) -> str:
-        """What drivers and executors find before all else, the Kafka connector among it."""
+        """The first part of the class path of drivers and executors, with the Kafka connector."""
         ...
 
     @property
@@ -157,34 +157,34 @@ class SparkCluster(Protocol):
 
     @property
     def master_process(self) -> Process:
-        """The master; raises LookupError where it is not ours."""
+        """The master's process; raises LookupError if it is not ours."""
         ...
 
     @property
     def workers(self) -> dict[int, Process]:
-        """The workers that are ours, by number; none until `start` was called."""
+        """Our workers, by number; none until `start` was called."""
         ...
 
     def start(self) -> None:
-        """Start the processes that are ours."""
+        """Start our processes."""
         ...
 
     def started(self) -> bool:
-        """Whether `start` was called, or nothing is ours to be started."""
+        """Whether `start` was called, or there is nothing of ours to start."""
         ...
 
     def wait_until_ready(self) -> None: ...
 
     def unhealthy(self) -> list[str]:
-        """What is wrong now, in words."""
+        """Current problems, in words."""
         ...
 
     def registered(self) -> int:
-        """How many workers the master holds to be alive; 0 where it is not asked."""
+        """Number of workers that the master considers alive; 0 if the cluster is not ours."""
         ...
 
     def applications(self) -> list[str]:
-        """Ids of the applications that the master holds to be running."""
+        """Ids of the applications that the master considers running."""
         ...
 
     def forget(self) -> None:
@@ -214,7 +214,7 @@ class Spark:
 
     @property
     def java_options(self) -> str:
-        """For drivers and executors: they are to start quickly, rather than to run fast for long."""
+        """Options of the JVMs of drivers and executors: they favour a quick start over speed in the long run."""
         return " ".join((*class_archives.options(self._parts.spark.archive), f"-Djava.io.tmpdir={self._scratch}"))
 
     @property
@@ -231,12 +231,12 @@ class Spark:
 
     @property
     def _scratch(self) -> Path:
-        """The temporary files of executors and daemons, where they are found even after a kill."""
+        """Folder for the temporary files of executors and daemons, which are found there even after a kill."""
         return self._folder / "tmp"
 
     @property
     def _recovery(self) -> Path:
-        """What the master remembers of workers and applications when it is restarted."""
+        """Folder of the state that a restarted master reads: workers and applications."""
         return self._folder / "recovery"
 
     @property
@@ -253,8 +253,8 @@ class Spark:
         host, port = self.addresses.master
         _, page = self.addresses.master_page
         main = ("org.apache.spark.deploy.master.Master", "--host", host, "--port", str(port), "--webui-port", str(page))
-        quiet = ("-Dspark.master.rest.enabled=false",)  # nobody submits by REST, and its port 6066 would be taken from others
-        # the master remembers its applications after a restart, as with ZooKeeper in production, unless `forget` is called
+        quiet = ("-Dspark.master.rest.enabled=false",)  # nobody submits by REST, and port 6066 stays free for others
+        # unless `forget` is called, a restarted master knows its applications, as with ZooKeeper in production
         recovery = ("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={self._recovery}")
         self._recovery.mkdir(parents=True, exist_ok=True)
         self._start(_MASTER, host, main, (*recovery, *quiet))
@@ -285,7 +285,7 @@ class Spark:
         return [] if alive == len(self.worker_ids) else [f"{alive} of {len(self.worker_ids)} Spark workers are registered"]
 
     def registered(self) -> int:
-        """How many workers the master holds to be alive.
+        """Number of workers that the master considers alive.
 
         Raises:
             requests.RequestException: it does not answer.
@@ -293,7 +293,7 @@ class Spark:
         return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
 
     def applications(self) -> list[str]:
-        """Ids of the applications that the master holds to be running.
+        """Ids of the applications that the master considers running.
 
         Raises:
             requests.RequestException: it does not answer.
@@ -305,7 +305,7 @@ class Spark:
             path.unlink()
 
     def executors(self) -> list[Executor]:
-        """From the process trees of the workers."""
+        """Executors in the process trees of the workers."""
         found = [executor for number, worker in self.workers.items() for executor in _executors_below(worker.pid, number)]
         return sorted(found, key=lambda executor: (executor.app, int(executor.id)))
 
@@ -358,11 +358,11 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorState:
-    """One executor, as the driver knows it.
+    """The driver's state of one executor.
 
     Attributes:
         active: False once the driver has removed it.
-        active_tasks: tasks that run there now.
+        active_tasks: number of tasks that run there now.
     """
 
     id: str
@@ -372,13 +372,13 @@ class ExecutorState:
 
 @dataclass(frozen=True, slots=True)
 class SparkApp:
-    """A running application, asked through its driver's REST API (``/api/v1``, monitoring.html).
+    """A running application, read through its driver's REST API (``/api/v1``, monitoring.html).
 
-    Every question raises ``requests.RequestException`` when the driver does not answer.
+    Every request raises ``requests.RequestException`` when the driver does not answer.
 
     Attributes:
         id: e.g. ``app-20260101120000-0003``.
-        url: of the driver's web page.
+        url: the driver's web page.
     """
 
     id: str
@@ -389,19 +389,19 @@ class SparkApp:
         return {state.id: state for state in map(_state, self._ask("allexecutors")) if state.id != "driver"}
 
     def all_tasks_started(self) -> bool:
-        """Whether stages run, and none of their tasks waits for an executor."""
+        """Whether stages run and none of their tasks waits for an executor."""
         stages = self._ask("stages?status=active")
         return bool(stages) and all(_started(stage) >= stage["numTasks"] for stage in stages)
 
     def lost_tasks(self, executors: Collection[str]) -> int:
-        """Tasks that failed because one of these executors died (``ExecutorLostFailure``).
+        """Number of tasks that failed because one of these executors died (``ExecutorLostFailure``).
 
         An executor's own count of failed tasks lacks them when its removal is noticed first (``AppStatusListener``).
         """
         return sum(error.startswith(_LOST) for error in self._errors(executors))
 
     def failed_in_python(self, executors: Collection[str]) -> int:
-        """Tasks that failed in these executors because their Python worker was gone (``BasePythonRunner``)."""
+        """Number of tasks that failed in these executors because their Python worker was gone (``BasePythonRunner``)."""
         return sum(any(sign in error for sign in _PYTHON_GONE) for error in self._errors(executors))
 
     def speculates(self) -> bool:
@@ -409,9 +409,9 @@ class SparkApp:
         return self._settings().get("spark.speculation") == "true"
 
     def gives_up_after_s(self) -> float:
-        """How long an executor may be silent at most until the driver removes it (``HeartbeatReceiver``).
+        """Longest silence of an executor before the driver removes it, in seconds (``HeartbeatReceiver``).
 
-        The driver looks at intervals, so it may come to the end of one after the timeout has passed.
+        The driver checks at intervals, so the removal may come up to one interval after the timeout.
         """
         settings = self._settings()
         own_timeout = settings.get("spark.storage.blockManagerHeartbeatTimeoutMs")
@@ -419,11 +419,11 @@ class SparkApp:
         return timeout_s + _seconds(settings.get("spark.network.timeoutInterval", "60s"), "ms")
 
     def speculative_tasks(self) -> int:
-        """Copies of slow tasks that were started."""
+        """Number of started copies of slow tasks."""
         return sum(task["speculative"] for task in self._tasks("stages?details=true"))
 
     def _settings(self) -> Mapping[str, str]:
-        """Those that were set; the others have their defaults."""
+        """Explicit settings; the others have their defaults."""
         return dict(self._ask("environment")["sparkProperties"])
 
     def _errors(self, executors: Collection[str]) -> list[str]:
@@ -440,13 +440,13 @@ class SparkApp:
 
 
 def submitted(spark: SparkCluster) -> SparkApp:
-    """The application that was submitted last, of those whose drivers run at the address for drivers.
+    """Find the application that was submitted last, among the drivers at the address for drivers.
 
-    The page of each is at one of the ports that a driver may take, and tells the id of its application. A master is not asked:
-    one that was started without its state does not know an application that works on, and not every cluster has one.
+    Each driver's page is at one of the ports that a driver may take, and has the id of its application. The master is no
+    source: one that was started without its state does not know an application that works on, and not every cluster has one.
 
     Raises:
-        LookupError: the page of no driver answers.
+        LookupError: no driver's page answers.
     """
     found = dict[str, str]()
     for port in range(DRIVER_PORT, DRIVER_PORT + _DRIVERS):
@@ -454,25 +454,25 @@ def submitted(spark: SparkCluster) -> SparkApp:
         with suppress(requests.RequestException):
             answer = requests.get(f"{page}/api/v1/applications", timeout=_ASK_DRIVER_S)
             answer.raise_for_status()
-            found |= {app["id"]: page for app in answer.json() if app["id"]}  # it has none before it is registered
+            found |= {app["id"]: page for app in answer.json() if app["id"]}  # no id before it is registered
     if not found:
-        raise LookupError(f"no driver of Spark answers at {spark.driver_host}")
+        raise LookupError(f"no Spark driver answers at {spark.driver_host}")
     last = max(found)
     return SparkApp(last, found[last])
 
 
 def _seconds(text: str, unit: str) -> float:
-    """A time as Spark reads it (``JavaUtils.timeStringAs``).
+    """Parse a time like Spark (``JavaUtils.timeStringAs``).
 
     Args:
-        unit: of a text without one.
+        unit: the unit of a text without one.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a time.
     """
     found = _TIME.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"{text!r} is not a time of Spark's")
+        raise ValueError(f"{text!r} is not a time in Spark's form")
     number, own_unit = found.groups()
     return int(number) * _UNITS_S[own_unit or unit]
 

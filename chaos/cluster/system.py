@@ -27,8 +27,8 @@ class Service:
     """A server beside Kafka.
 
     Attributes:
-        address: where it listens, past its links.
-        run: the command that starts it for a run; empty if it is there already.
+        address: its listening address, past its links.
+        run: the command that starts it for a run; empty if it runs already.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the processes of a system run; `folder` is for their files.
+    """The runtime, the proxy and the folder for the processes of a system.
 
     Attributes:
-        services: what is there beside Kafka; a run starts those that have a command.
+        services: servers beside Kafka; a run starts those that have a command.
     """
 
     runtime: Runtime
@@ -56,15 +56,15 @@ class System:
     """Brokers, Toxiproxy, a Spark cluster, and a proxy on every link that can be broken.
 
     Attributes:
-        up_s: seconds that it took from nothing to ready.
+        up_s: seconds from nothing to ready.
     """
 
     def __init__(self, place: Place, kafka: Kafka, spark: SparkCluster, links: Sequence[Link]) -> None:
-        """Describe the system; `start` starts the parts that are ours.
+        """Describe the system; `start` starts our parts of it.
 
         Args:
-            spark: runs the pipeline's driver.
-            links: those that go through proxies of ours.
+            spark: the cluster of the pipeline's driver.
+            links: the links through our proxies.
         """
         self.services = place.services
         self.parts = place.parts
@@ -82,7 +82,7 @@ class System:
         self._proxy_server: Process | None = None
 
     def start(self, echo: Echo, *, with_spark: bool = True) -> None:
-        """Start everything, and return when all of it serves.
+        """Start everything, and return when all parts serve.
 
         Args:
             with_spark: False leaves Spark's daemons to `start_spark`.
@@ -105,7 +105,7 @@ class System:
         echo(f"the system is up after {self.up_s:.1f} s")
 
     def start_spark(self, echo: Echo) -> None:
-        """Start Spark's daemons, if they were not started yet; errors are those of `start`."""
+        """Start Spark's daemons if they are not started yet; errors are those of `start`."""
         if self.spark.started():
             return
         echo(f"starting {', '.join(self._daemons_of_spark())} …")
@@ -113,41 +113,41 @@ class System:
         self.spark.wait_until_ready()
 
     def bootstrap(self, client: str) -> str:
-        """The bootstrap servers of a client group: its own links, where the cluster is ours."""
+        """Bootstrap servers of a client group: its own links, if the cluster is ours."""
         if not self.kafka.is_ours:
             return self.kafka.bootstrap
         return joined([self.addresses.client(client, number) for number in self.kafka.broker_ids])
 
     def service_addresses(self, client: str) -> dict[str, str]:
-        """Service -> ``HOST:PORT``, where this client group finds it: its own link."""
+        """Service -> ``HOST:PORT`` of this client group's link to it."""
         of_client = [link for link in self.links if link.service and link.source == client]
         return {link.service: joined([proxy.listen for proxy in link.proxies]) for link in of_client}
 
     def versions(self) -> dict[str, str]:
-        """For reports; a cluster that is not ours does not tell its version."""
+        """Versions for reports; a cluster that is not ours does not report its own."""
         known, planned = artifacts.versions(self.parts), self.kafka.brokers.planned
         kafka = planned[0].program.version if planned else f"external, {len(self.kafka.broker_ids)} brokers"
         return known | {"kafka": kafka}
 
     def unhealthy(self) -> list[str]:
-        """What is wrong now, in words; a scenario begins only when this is empty."""
+        """Current problems, in words; a scenario begins only when there are none."""
         if self._proxy_server is None or not self._proxy_server.alive():
             return ["Toxiproxy does not run"]
         armed = [f"the rule {name} is armed" for name in self.rules.armed()]
         return self.toxiproxy.disturbed() + armed + self.kafka.unhealthy() + self.spark.unhealthy()
 
     def wait_until_healthy(self, within_s: float = 20) -> None:
-        """Return when nothing is wrong.
+        """Return when `unhealthy` finds nothing.
 
         Raises:
-            DeadlineError: something stays wrong; the system must be rebuilt.
+            DeadlineError: a problem remains; the system must be rebuilt.
         """
         clock.wait_until(
             lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy
         )
 
     def _ours(self) -> list[str]:
-        """The parts that are ours, in words, without Spark's."""
+        """Our parts, in words, without Spark's."""
         return ["Toxiproxy", *([f"{len(self.kafka.broker_ids)} brokers"] if self.kafka.is_ours else [])]
 
     def _daemons_of_spark(self) -> list[str]:
@@ -171,7 +171,7 @@ class System:
 
 
 def _beyond_loopback(host: str) -> tuple[str, ...]:
-    """The option without which Toxiproxy refuses to listen where other machines might reach it."""
+    """Return the option that lets Toxiproxy listen where other machines might reach it."""
     return () if ipaddress.ip_address(host).is_loopback else ("-allow-non-loopback",)
 
 
@@ -184,11 +184,11 @@ def managed_system(
     config: Mapping[str, str],
     is_outside: bool = False,
 ) -> System:
-    """A system all of whose processes are ours, with a proxy on every link.
+    """Make a system all of whose processes are ours, with a proxy on every link.
 
     Args:
-        brokers, workers: how many.
-        config: settings of all brokers, which have the last word.
+        brokers, workers: their numbers.
+        config: settings of all brokers, which override ours.
         is_outside: whether other programs may use the brokers, under a host name.
     """
     addresses, numbers = place.addresses, range(1, brokers + 1)
@@ -205,7 +205,7 @@ def managed_system(
 
 
 def listeners(addresses: Addresses, brokers: int) -> list[Address]:
-    """Every address that a system will listen on, as far as it is known before the start."""
+    """List every address that a system will listen on and that is known before the start."""
     own = [
         (addresses.broker(number), port)
         for number in range(1, brokers + 1)

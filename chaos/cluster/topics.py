@@ -1,4 +1,4 @@
-"""What any client can ask of the topics of any cluster: where their partitions' logs end, and what becomes of old records.
+"""Requests about the topics of any cluster: the ends of their partitions' logs, their ids, and their cleanup policy.
 
 An audit of topics needs nothing else of a cluster, so it does not import the rest of `chaos.cluster.kafka`, and starts sooner.
 """
@@ -16,10 +16,10 @@ LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s: float) -> dict[int, Bounds]:
-    """Low, LSO and HW of every partition, asked in this order, so that LSO <= HW always.
+    """Return low, LSO and HW of every partition, requested in this order, so that LSO <= HW always.
 
     Args:
-        within_s: for each of the three.
+        within_s: time limit of each of the three requests.
 
     Raises:
         KafkaException: a leader does not answer now.
@@ -31,12 +31,12 @@ def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s
 
 
 def topic_ids(admin: AdminClient, topics: Iterable[str], within_s: float) -> dict[str, str]:
-    """Topic -> its id in hexadecimal digits (KIP-516): one that is deleted and created anew has another.
+    """Return topic -> its id in hexadecimal digits (KIP-516); a topic that is deleted and created anew has another one.
 
     Brokers before Kafka 2.8 have no ids: all digits are 0.
 
     Raises:
-        KafkaException: no broker answers now, or one of the topics is not there.
+        KafkaException: no broker answers now, or one of the topics does not exist.
     """
     found = admin.describe_topics(TopicCollection(list(topics)), request_timeout=within_s)
     try:
@@ -50,10 +50,10 @@ def topic_ids(admin: AdminClient, topics: Iterable[str], within_s: float) -> dic
 
 
 def cleanup_policy(admin: AdminClient, topic: str, within_s: float) -> str:
-    """What becomes of old records of a topic: ``delete``, ``compact``, or both.
+    """Cleanup policy for old records of a topic: ``delete``, ``compact``, or both.
 
     Raises:
-        KafkaException: no broker answers now, or we may not ask.
+        KafkaException: no broker answers now, or it refuses this request.
     """
     (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=within_s).values()
     return str(answer.result(within_s + 1)["cleanup.policy"].value)
@@ -62,9 +62,9 @@ def cleanup_policy(admin: AdminClient, topic: str, within_s: float) -> str:
 def list_offsets(
     admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel, within_s: float
 ) -> dict[int, int]:
-    """Partition -> offset, of all of them or of none.
+    """Return partition -> offset, for all partitions or for none.
 
-    For a leader that does not answer in time librdkafka may give a negative offset, no error: docs/findings/list-offsets.md.
+    If a leader does not answer in time, librdkafka may give a negative offset, no error: docs/findings/list-offsets.md.
 
     Raises:
         KafkaException: a leader does not answer now.
@@ -73,7 +73,7 @@ def list_offsets(
     futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=within_s)
     try:
         return {partition.partition: _given(future.result(within_s + 1).offset) for partition, future in futures.items()}
-    except TimeoutError as error:  # also of the future: librdkafka itself exceeds its time limit
+    except TimeoutError as error:  # also raised by the future: librdkafka itself exceeds its time limit
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
 
 

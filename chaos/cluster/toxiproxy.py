@@ -1,7 +1,7 @@
-"""Toxiproxy, through its own Python client, with what that client lacks: a timeout, and an error for every bad answer.
+"""Toxiproxy, through its own Python client, with additions: a timeout, and an error for every bad answer.
 
 ``toxiproxy-python`` (0.1.1, ``toxiproxy/api.py``) keeps host and port in one class for the whole process, waits for ever, and
-takes a status of 500 for an answer, so every call goes through `Toxiproxy` here.
+accepts a status of 500, so every call goes through `Toxiproxy` here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ class ProxySpec:
 
     Attributes:
         link: the name of the link that it is a part of.
-        raw: whether something else than Kafka is spoken there, so that nothing in it is taken for a request.
+        raw: whether the protocol is not Kafka's, so that nothing in it is taken for a request.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Toxiproxy:
         )
 
     def read(self, proxy: str, toxic: str) -> Mapping[str, Any]:
-        """The attributes of a toxic as they are now; those of a `kafka` toxic are its counters."""
+        """Current attributes of a toxic; those of a `kafka` toxic are its counters."""
         path = f"/proxies/{proxy}/toxics/{toxic}"
         attributes: Mapping[str, Any] = self._ask(
             f"read {toxic} of {proxy}", lambda: APIConsumer.get(path, timeout=_TIMEOUT_S)
@@ -113,7 +113,7 @@ class Toxiproxy:
         self._ask(f"change {toxic} of {proxy}", lambda: APIConsumer.post(path, json=body, timeout=_TIMEOUT_S))
 
     def disturbed(self) -> list[str]:
-        """What is wrong between scenarios: closed proxies, and toxics other than `kafka`."""
+        """Problems between scenarios: closed proxies, and toxics other than `kafka`."""
         proxies = self._ask("list the proxies", lambda: APIConsumer.get("/proxies", timeout=_TIMEOUT_S)).json()
         closed = [f"{name} is closed" for name, proxy in proxies.items() if not proxy["enabled"]]
         toxics = [
@@ -135,7 +135,7 @@ class Toxiproxy:
 
 
 def _identity(spec: ProxySpec, stream: str) -> dict[str, Any]:
-    """What a `kafka` toxic is told once."""
+    """Return the fixed attributes of a `kafka` toxic."""
     return {"link": spec.link, "stream": stream, **({"raw": True} if spec.raw else {})}
 
 

@@ -1,1 +1,1 @@
-"""What everything else stands on: time, errors, files, signals, and the history of a run."""
+"""The foundation of all other packages: time, errors, files, signals, and the history of a run."""

@@ -1,4 +1,4 @@
-"""Time: the only module that sleeps or asks what time it is; and polling, in this thread or in one of its own."""
+"""Time: the only module that sleeps or reads a clock; and polling, in the caller's thread or in a separate one."""
 
 import time
 from collections.abc import Callable
@@ -29,12 +29,12 @@ def monotonic_s() -> float:
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch, for what must be compared with Kafka's timestamps."""
+    """Milliseconds since the epoch, to compare with Kafka's timestamps."""
     return time.time_ns() // 1_000_000
 
 
 def now_ns() -> int:
-    """Nanoseconds since the epoch, for what must be compared with the time of an interception on the wire."""
+    """Nanoseconds since the epoch, to compare with the time of an interception on the wire."""
     return time.time_ns()
 
 
@@ -75,8 +75,8 @@ def wait_until(
         every_s: seconds between two calls.
         ignore: exceptions that mean "not yet".
         seen: called once at the deadline; its result is put into the error.
-        left: how much there is to do, None while that is not known. Each time it is less than it ever was in this wait, or
-            more, the deadline begins anew; after `at_most_s` the wait ends all the same.
+        left: amount of work left, None while unknown. Each new minimum or maximum of this wait restarts the deadline; after
+            `at_most_s` the wait ends all the same.
         at_most_s: the default is ten times `within_s`.
 
     Raises:
@@ -98,7 +98,7 @@ def wait_until(
 
 
 class _StandsStill:
-    """Tells tenacity to stop when what is left has made no progress for too long, or the whole has taken much too long."""
+    """Tells tenacity to stop when the work left has not changed for too long, or the whole wait has taken too long."""
 
     def __init__(self, left: Callable[[], int | None], within_s: float, at_most_s: float) -> None:
         self._left, self._within_s, self._at_most_s = left, within_s, at_most_s
@@ -119,15 +119,15 @@ class _StandsStill:
 
 
 class Poller:
-    """``with Poller(…):`` calls `_look` of its subclass again and again; the subclass may set `_stop` to end that early."""
+    """Base of pollers: ``with Poller(…):`` calls `_look` periodically; a subclass may set `_stop` to end that early."""
 
     def __init__(self, name: str, *, every_s: float, ends_within_s: float) -> None:
-        """Polling begins when the block is entered.
+        """Prepare the thread; polling begins when the block is entered.
 
         Args:
-            name: of the thread.
+            name: the name of the thread.
             every_s: seconds between two calls.
-            ends_within_s: how long the end of the block waits for the last call.
+            ends_within_s: seconds that the end of the block waits for the last call.
         """
         self._every_s = every_s
         self._ends_within_s = ends_within_s

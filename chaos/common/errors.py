@@ -7,7 +7,7 @@ import re
 
 
 class ChaosError(Exception):
-    """The root of the tree: a defect of the framework itself is not below it."""
+    """The root of the tree. Defects of the framework itself are not below it."""
 
 
 class ScenarioError(ChaosError):
@@ -27,7 +27,7 @@ class PluginError(ChaosError):
 
 
 class DeadlineError(ChaosError):
-    """A deadline passed; the message says what was waited for, for how long, and what was seen last."""
+    """A deadline passed; the message has the reason of the wait, its length, and the last observation."""
 
 
 class InjectionError(ChaosError):
@@ -35,7 +35,7 @@ class InjectionError(ChaosError):
 
 
 class ForeignNameError(ChaosError):
-    """On a cluster that others use, a topic or group would be made or removed that does not belong to this run."""
+    """A topic or group that does not belong to this run would be made or removed on a cluster that others use."""
 
 
 class InconclusiveError(ChaosError):

@@ -1,8 +1,8 @@
-"""What can be recorded in the history of a run: one type for each event.
+"""The events in the history of a run: one type for each.
 
-On disk an event says which ``process`` did ``f``, and its ``type`` (Jepsen's words): invoke for what was begun, ok for what
-came true, fail for what did not, info for what is just known. Its ``value`` holds the fields of the event's type below; a key
-in brackets is not always there, and … stands for keys that are not fixed.
+On disk an event has the ``process`` that did ``f``, and a ``type`` (Jepsen's words): invoke for a beginning, ok for a success,
+fail for a failure, info for an observation. Its ``value`` holds the fields of the event's type below; keys in brackets are
+optional, and … stands for keys that are not fixed.
 
     process    type    f         event              value
     runner     invoke  run       RunBegan           run, format
@@ -15,11 +15,11 @@ in brackets is not always there, and … stands for keys that are not fixed.
     nemesis    invoke  a step    FaultStepBegan     fault, [when], [moment], [kind], [draw]
     nemesis    fail    a step    FaultFailed        fault, error, [cause]
     nemesis    ok      approach  FaultApproached    fault
-    nemesis    ok      trigger   FaultTriggered     fault, …: what was seen
+    nemesis    ok      trigger   FaultTriggered     fault, …: the observation
     nemesis    ok      resume    OutputResumed      fault, committed
     nemesis    ok      inject    FaultInjected      fault, [target], [hold_s], [after_trip_ms]
     nemesis    ok      prove     FaultProved        fault, effective, [proof]
-    nemesis    ok      heal      FaultHealed        fault, [target], [effective], …: what came of the fault
+    nemesis    ok      heal      FaultHealed        fault, [target], [effective], …: the outcome
     nemesis    ok      release   RequestReleased    fault, [outcome]
     nemesis    info    spared    FaultSpared        fault
     nemesis    info    missed    RequestMissed      fault, request, links, sent, unparsed
@@ -28,8 +28,8 @@ in brackets is not always there, and … stands for keys that are not fixed.
     sampler    info    silent    LeaderSilent       error
     sampler    info    pipeline  PipelineSampled    positions, lag, [executors]
 
-The steps of a fault are approach, trigger, resume, inject, prove, heal and release. What a managed process (the loader, the
-pipeline) says is a `ProcessReport`, an info event whose ``f`` and value are the process's own. Anything else was recorded by a
+The steps of a fault are approach, trigger, resume, inject, prove, heal and release. A report of a managed process (the loader,
+the pipeline) is a `ProcessReport`, an info event whose ``f`` and value are the process's own. Anything else was recorded by a
 newer version and is kept as an `UnknownEvent`.
 """
 
@@ -49,7 +49,7 @@ FaultStep = Literal["approach", "trigger", "resume", "inject", "prove", "heal", 
 
 
 class EventValue(BaseModel):
-    """What one event says. Keys without a field of their own are kept as ``details``."""
+    """The value of one event. Keys without a field of their own are kept as ``details``."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     PLACE: ClassVar[tuple[str, EventType, str]]
@@ -76,12 +76,12 @@ class EventValue(BaseModel):
         return self.model_extra or {}
 
     def to_json(self) -> Mapping[str, Any]:
-        """The value as it is on disk: JSON values, as far as those who recorded it gave such."""
+        """The value as it is on disk: JSON values, if the recorder gave such."""
         return self.model_dump(exclude_unset=True)
 
 
 class Failed(EventValue):
-    """A phase, or a step of a fault, that an error has ended.
+    """A phase, or a step of a fault, that ended with an error.
 
     Attributes:
         error: its type and its message.
@@ -92,7 +92,7 @@ class Failed(EventValue):
     cause: str = ""
 
     def says(self, ends: str) -> bool:
-        """Whether the program under test has ended, with these words."""
+        """Whether the program under test has ended, and these words are in the error."""
         return self.cause == f"{PIPELINE} ended" and ends in self.error
 
 
@@ -101,7 +101,7 @@ def _words(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Also of an error that was raised again as another one."""
+    """Return `Failed.cause` of an error, or of the error that caused it."""
     if isinstance(error, ProcessEndedError):
         return f"{error.process} ended"
     return _cause(error.__cause__) if error.__cause__ else ""
@@ -112,7 +112,7 @@ class RunBegan(EventValue):
 
     Attributes:
         run: the name of its folder.
-        format: of the run directory; those before 3 did not say it.
+        format: the format of the run directory; formats before 3 did not record it.
     """
 
     PLACE = "runner", "invoke", "run"
@@ -147,10 +147,10 @@ class RunFailed(EventValue):
 
 
 class RunEnded(EventValue):
-    """The end of a run that began with `RunBegan`, whatever came of it.
+    """The end of a run that began with `RunBegan`, whatever its result.
 
     Attributes:
-        events: how many were recorded before it.
+        events: number of events before this one.
     """
 
     PLACE = "runner", "ok", "run"
@@ -158,13 +158,13 @@ class RunEnded(EventValue):
 
 
 class TwinUsed(EventValue):
-    """What is expected is what a run without faults has written.
+    """The expected rows are the output of a run without faults.
 
     Attributes:
-        key: of the version of pipeline and workload that it is for.
-        rows: how many it wrote.
-        made: when, in UTC.
-        runs: how many runs without faults were needed now; 0 if it was kept.
+        key: the key of that pipeline and workload, in this version of them.
+        rows: number of rows that it wrote.
+        made: its time, in UTC.
+        runs: number of runs without faults that were needed now; 0 if a kept one was used.
     """
 
     PLACE = "runner", "info", "twin"
@@ -184,9 +184,9 @@ class FaultStepBegan(FaultEvent):
     """A step of a fault was begun.
 
     Attributes:
-        when: of the step trigger: what it waits for, in words.
-        moment: of the step trigger: what reports say of it afterwards (`chaos.grammar.triggers.Moment`).
-        kind, draw: of the step inject.
+        when: for the step trigger: the awaited condition, in words.
+        moment: for the step trigger: the words of reports for it (`chaos.grammar.triggers.Moment`).
+        kind, draw: for the step inject.
     """
 
     PLACE = "nemesis", "invoke", ""
@@ -215,13 +215,13 @@ class FaultFailed(Failed, FaultEvent):
 
 
 class FaultApproached(FaultEvent):
-    """What would be too slow at the moment of injection was done in advance."""
+    """Preparations that are too slow for the moment of injection were made in advance."""
 
     PLACE = "nemesis", "ok", "approach"
 
 
 class FaultTriggered(FaultEvent):
-    """The moment of a fault has come; a trigger on a request says which one (``api``, ``link``, …)."""
+    """The moment of a fault has come; a trigger on a request records the request (``api``, ``link``, …)."""
 
     PLACE = "nemesis", "ok", "trigger"
 
@@ -237,9 +237,9 @@ class FaultInjected(FaultEvent):
     """A fault is in force.
 
     Attributes:
-        target: what it hit, resolved.
-        hold_s: how long it is to last.
-        after_trip_ms: how long after the held request was intercepted.
+        target: its target, resolved.
+        hold_s: seconds that it shall last.
+        after_trip_ms: milliseconds between the interception of the held request and the injection.
     """
 
     PLACE = "nemesis", "ok", "inject"
@@ -249,7 +249,7 @@ class FaultInjected(FaultEvent):
 
 
 class FaultProved(FaultEvent):
-    """A fault was asked for its proof: whether it took effect, and the numbers."""
+    """The proof of a fault: whether it took effect, and the numbers."""
 
     PLACE = "nemesis", "ok", "prove"
     effective: bool
@@ -261,7 +261,7 @@ class FaultHealed(FaultEvent):
 
     Attributes:
         effective: False if only its end showed that it had no effect, e.g. a late request that no broker answered; the details
-            say why, as ``problem``.
+            have the reason, as ``problem``.
     """
 
     PLACE = "nemesis", "ok", "heal"
@@ -270,24 +270,24 @@ class FaultHealed(FaultEvent):
 
 
 class RequestReleased(FaultEvent):
-    """The rule of a trigger on a request was removed; the outcome says what became of the request that it held."""
+    """The rule of a trigger on a request was removed; the outcome is that of the held request."""
 
     PLACE = "nemesis", "ok", "release"
     outcome: str = ""
 
 
 class FaultSpared(FaultEvent):
-    """The turn of a random fault came when all of the workload was through."""
+    """A random fault was left out because the whole workload was through when its turn came."""
 
     PLACE = "nemesis", "info", "spared"
 
 
 class RequestMissed(FaultEvent):
-    """The request that a trigger waited for did not come often enough.
+    """The awaited request of a trigger did not come often enough.
 
     Attributes:
-        sent: such requests on these links in this run.
-        unparsed: connections of this run on these links that do not speak Kafka's protocol.
+        sent: number of such requests on these links in this run.
+        unparsed: number of this run's connections on these links that do not speak Kafka's protocol.
     """
 
     PLACE = "nemesis", "info", "missed"
@@ -298,11 +298,11 @@ class RequestMissed(FaultEvent):
 
 
 class ProgressSampled(EventValue):
-    """How far the run is, by the brokers' own account; recorded whenever it has changed.
+    """The progress of the run, according to the brokers; recorded whenever it has changed.
 
     Attributes:
-        written: offsets of the source; committed: records of the output, below its last stable offset; neither is more than
-            total.
+        written: offsets in the source, at most total.
+        committed: records of the output below its last stable offset, at most total.
         total: records of the workload.
         end: sum of the output's last stable offsets. Transaction markers take offsets too.
     """
@@ -315,11 +315,11 @@ class ProgressSampled(EventValue):
 
 
 class ReadersBlocked(EventValue):
-    """The last stable offset of a partition of the output stood still with records above it; recorded when that is over.
+    """The last stable offset of an output partition stood still with records above it; recorded when that is over.
 
     Attributes:
         end: that offset.
-        seconds: how long; what was shorter than a second is not recorded.
+        seconds: the duration; less than a second is not recorded.
     """
 
     PLACE = "sampler", "info", "blocked"
@@ -329,19 +329,19 @@ class ReadersBlocked(EventValue):
 
 
 class LeaderSilent(EventValue):
-    """The sampler could not ask a leader; recorded whenever the reason has changed."""
+    """A leader did not answer the sampler; recorded whenever the reason has changed."""
 
     PLACE = "sampler", "info", "silent"
     error: str
 
 
 class PipelineSampled(EventValue):
-    """Where the pipeline is by its own account; recorded whenever it has changed.
+    """The positions of the pipeline, as it has committed them; recorded whenever they have changed.
 
     Attributes:
         positions: source partition -> committed position (exclusive); a partition without one is left out.
-        lag: offsets of the source, up to its last stable ones, that are past no position.
-        executors: of Spark that live, those without an application of their own too; 0 where none can be seen from here.
+        lag: number of source offsets between the positions and the last stable offsets.
+        executors: number of live Spark executors, with or without an application; 0 where none can be seen from here.
     """
 
     PLACE = "sampler", "info", "pipeline"
@@ -351,7 +351,7 @@ class PipelineSampled(EventValue):
 
 
 class ProcessReport(EventValue):
-    """What a managed process said about itself: its own event, with whatever it tells of it."""
+    """A report of a managed process about itself: its own event, with its own details."""
 
     who: str
     event: str
@@ -359,7 +359,7 @@ class ProcessReport(EventValue):
 
     @property
     def is_of_loader(self) -> bool:
-        """Whether one of the loaders said it: the first is ``loader``, and those of further topics ``loader-TOPIC``."""
+        """Whether a loader reported it: the first is ``loader``, those of further topics are ``loader-TOPIC``."""
         return self.who == LOADER or self.who.startswith(f"{LOADER}-")
 
     @property
@@ -413,10 +413,10 @@ _PROCESSES = frozenset(kind.PLACE[0] for kind in TYPES)
 
 
 def read(process: str, type_: str, f: str, value: Any) -> EventValue:
-    """The event that a line of a history tells of.
+    """Parse the event of a line of a history.
 
     Raises:
-        ValueError, TypeError: it lacks something that every version wrote.
+        ValueError, TypeError: it lacks a field that every version wrote.
     """
     kind = _BY_PLACE.get((process, type_, f))
     if kind is not None:

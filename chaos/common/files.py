@@ -1,7 +1,7 @@
-"""Files that are written in one step, so that a reader sees the old text or the new one, and folders that nobody else has.
+"""Atomic writes, so that a reader sees the old text or the new one; and folders of unique names.
 
-Only a regular file can be replaced. A device, a FIFO, or what this process itself writes to (/dev/stdout) is written to where
-it is, and of a symbolic link the file that it points to is replaced.
+Only a regular file can be replaced. A device, a FIFO, or a standard stream of this process (/dev/stdout) is written in place.
+Behind a symbolic link, the file that it points to is replaced.
 """
 
 import errno
@@ -20,7 +20,7 @@ _READER_WITHIN_S = 10.0
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file, replacing what was there; a line break is added at its end.
+    """Write a text file, replacing an older one; a line break is added at its end.
 
     Raises:
         OSError: it cannot be written; the old text stays.
@@ -29,10 +29,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_bytes_atomically(path: Path, content: bytes) -> None:
-    """Write a file of any bytes, likewise.
+    """Write a file of any bytes, replacing an older one.
 
     Raises:
-        OSError: it cannot be written; the old file stays. Also where it is a block device, and where nobody reads a FIFO.
+        OSError: it cannot be written, is a block device, or is a FIFO that nobody reads; the old file stays.
     """
     try:
         there = path.stat()
@@ -57,7 +57,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _standard(there: os.stat_result) -> int | None:
-    """Which of the standard streams a file is, if it is one."""
+    """Descriptor of the standard stream that this file is; None if it is none."""
     for descriptor in _STANDARD:
         try:
             if os.path.samestat(there, os.fstat(descriptor)):
@@ -68,7 +68,7 @@ def _standard(there: os.stat_result) -> int | None:
 
 
 def _write_in_place(path: Path, mode: int, content: bytes) -> None:
-    """Write to what is no regular file."""
+    """Write to a file that is not a regular one."""
     if stat.S_ISBLK(mode):
         raise OSError(errno.EINVAL, "it is a block device")
     descriptor = _opened(path)
@@ -80,7 +80,7 @@ def _write_in_place(path: Path, mode: int, content: bytes) -> None:
 
 
 def _opened(path: Path) -> int:
-    """Open it for writing; a FIFO has no reader perhaps for a moment."""
+    """Open it for writing; wait a moment for the reader of a FIFO."""
 
     def opened() -> tuple[int] | None:
         try:
@@ -105,10 +105,10 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Check that a folder can be made and written to; nothing is left there.
+    """Check that a folder can be made and written to, and leave nothing there.
 
     Raises:
-        OSError: it cannot, for the reason that the error has.
+        OSError: it cannot; the error has the reason.
     """
     nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
     with tempfile.TemporaryDirectory(prefix=".chaos-", dir=nearest):
@@ -116,7 +116,7 @@ def require_folder(path: Path) -> None:
 
 
 def stamp() -> str:
-    """The time in UTC, as the names of folders begin with it."""
+    """The time in UTC, in the form that begins the names of folders."""
     return clock.now_utc().strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -124,7 +124,7 @@ def new_folder(parent: Path, name: str) -> Path:
     """Make ``<parent>/<UTC time>-<name>``; a second one of that name in the same second, of any process, gets a number.
 
     Raises:
-        RuntimeUnavailableError: there are a hundred of them.
+        RuntimeUnavailableError: all numbers of this second are taken.
     """
     for number in range(1, _MOST):
         folder = parent / f"{stamp()}-{name}{f'-{number}' if number > 1 else ''}"
@@ -133,4 +133,4 @@ def new_folder(parent: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise RuntimeUnavailableError(f"no new folder could be made in {parent}")
+    raise RuntimeUnavailableError(f"cannot make a new folder in {parent}: all names of this second are taken; try again")

@@ -1,7 +1,7 @@
-"""What happened in a run: one JSON object per line, appended by every thread, never changed.
+"""The history of a run: one JSON object per line, appended by every thread, never changed.
 
-The history is the only record of a run: reports are made from it, verdicts rest on it. `chaos.common.events` lists what can be
-recorded. A line has the shape of Jepsen's: ``{"index", "time_ms", "elapsed_s", "process", "type", "f", "value"}``.
+The history is the only record of a run: reports are made from it, verdicts rest on it. `chaos.common.events` lists the events.
+A line has the shape of Jepsen's: ``{"index", "time_ms", "elapsed_s", "process", "type", "f", "value"}``.
 """
 
 import json
@@ -27,7 +27,7 @@ class Event:
 
     Attributes:
         index: its place, from 0.
-        time_ms: wall clock, milliseconds since the epoch, to be laid beside Kafka's timestamps.
+        time_ms: wall clock, milliseconds since the epoch, comparable with Kafka's timestamps.
         elapsed_s: seconds since the run began, on the monotonic clock.
     """
 
@@ -49,7 +49,7 @@ class History:
 
         Args:
             path: a file that does not exist yet.
-            listener: told of every event after it was written, in the thread that recorded it.
+            listener: called with every event after it was written, in the thread that recorded it.
         """
         self.path = path
         self._listener = listener
@@ -68,7 +68,7 @@ class History:
         return event
 
     def end(self) -> Event:
-        """Append that the run has ended, after how many events."""
+        """Append `RunEnded` with the number of events before it."""
         with self._lock:
             event = self._append(RunEnded(events=len(self._events)))
         self._listener(event)
@@ -85,7 +85,7 @@ class History:
         return event
 
     def latest(self, kind: type[V]) -> V | None:
-        """What the last event of a type said; None when there was none yet."""
+        """Value of the last event of a type; None when there was none yet."""
         with self._lock:
             event = self._latest.get(kind)
         return event.value if event is not None and isinstance(event.value, kind) else None
@@ -97,12 +97,12 @@ class History:
         return float("inf") if event is None else max(0.0, clock.monotonic_s() - self._began_s - event.elapsed_s)
 
     def last_report(self, who: str, event: str) -> ProcessReport | None:
-        """The last time that a managed process said this; None when it has not yet."""
+        """The last report of this event by a managed process; None when there was none yet."""
         with self._lock:
             return self._said.get((who, event))
 
     def last_of_loaders(self, event: str) -> tuple[ProcessReport, ...]:
-        """The last time that each of the loaders said this."""
+        """The last report of this event by each loader."""
         with self._lock:
             said = tuple(self._said.values())
         return tuple(one for one in said if one.event == event and one.is_of_loader)
@@ -120,13 +120,13 @@ class History:
 
 
 def of_type(events_: Iterable[Event], kind: type[V]) -> list[tuple[Event, V]]:
-    """The events of one type, each with what it says."""
+    """Select the events of one type, each with its value."""
     return [(event, event.value) for event in events_ if isinstance(event.value, kind)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The keys of a line; a TypeError tells of one that is missing, or that is not known."""
+    """The keys of a line; a missing or unknown one raises TypeError."""
 
     index: int
     time_ms: int
@@ -139,18 +139,17 @@ class _Line:
 
 def _read(line: _Line) -> Event:
     if not isinstance(line.index, int):
-        raise TypeError(f"its index is {line.index!r}, which is no number")
+        raise TypeError(f"its index is {line.index!r}, not a number")
     return Event(line.index, line.time_ms, line.elapsed_s, events.read(line.process, line.type, line.f, line.value))
 
 
 def load(path: Path) -> Iterator[Event]:
     """Read a history back; a last line cut short by a crash is left out.
 
-    Whether the run had come to its end is another question: `require_complete`.
+    `require_complete` checks that the run had come to its end.
 
     Raises:
-        InconclusiveError: another line cannot be read, or lines are missing: what they said is not known, and it may have
-            been a failure.
+        InconclusiveError: another line cannot be read, or lines are missing: each may have recorded a failure.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
     read: list[Event] = []
@@ -167,7 +166,7 @@ def load(path: Path) -> Iterator[Event]:
 
 
 def format_of(path: Path) -> int | None:
-    """The format of the run directory, by the first line of its history; None where that is damaged, or is not the first.
+    """Format of the run directory, by the first line of its history; None if that is damaged, or its index is not 0.
 
     Format 1 began with a phase, format 2 with the run.
     """
@@ -183,15 +182,15 @@ def format_of(path: Path) -> int | None:
 
 
 def require_complete(events_: Sequence[Event], path: Path, *, was_judged: bool = False) -> None:
-    """Refuse a history whose end is missing: what is not there may have been a failure.
+    """Refuse a history whose end is missing: the missing lines may have recorded a failure.
 
-    A run records that it began and, last, that it ended. One that was killed while it was judged has recorded all that a
+    A run records its beginning and, last, its end. A run that was killed while it was judged has recorded everything that a
     verdict rests on.
 
     Args:
-        events_: as `load` has read them.
-        path: where they were read, for the message.
-        was_judged: whether it is known that the phase judge has ended.
+        events_: the events from `load`.
+        path: their file, for the message.
+        was_judged: whether the phase judge is known to have ended.
 
     Raises:
         InconclusiveError: the end is missing.
@@ -204,12 +203,12 @@ def require_complete(events_: Sequence[Event], path: Path, *, was_judged: bool =
         raise InconclusiveError(f"{path} {ends}: {_MEND}")
 
 
-_MEND = "what is missing may have been a failure; copy the whole run directory, or run the scenario again"
+_MEND = "the missing lines may have recorded a failure; copy the whole run directory, or run the scenario again"
 _NAMED_AT_MOST = 3
 
 
 def _out_of_line(indexes: Sequence[int]) -> str:
-    """Which lines are missing, or not in their places; "" where every line is there once, in order."""
+    """Describe lines that are missing or out of place; "" if every line is there once, in order."""
     absent = sorted(set(range(max(indexes, default=-1) + 1)) - set(indexes))
     if absent:
         runs = [
@@ -227,5 +226,5 @@ def _out_of_line(indexes: Sequence[int]) -> str:
 
 
 def _before(places: Mapping[int, int], index: int) -> int:
-    """The same number for all indexes that follow each other without a gap."""
+    """Return a number that is equal for all indexes of one run without a gap."""
     return index - places[index]

@@ -1,6 +1,6 @@
-"""What a process of the framework reports to it, one JSON object per line on standard output.
+"""Reports of the framework's own processes, one JSON object per line on standard output.
 
-Events, ``{"event": …}``, say what the process does. Statements say what its Kafka client told it (docs/adapters.md).
+Events, ``{"event": …}``, report an action of the process. Statements report an answer of its Kafka client (docs/adapters.md).
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What other packages add to this one, by entry points of their own: faults, verifiers, generators, sinks (docs/plugins.md).
+"""Faults, verifiers, generators and sinks that other packages add by entry points (docs/plugins.md).
 
-A group of entry points is one call of `installed`, with what a thing of this group must be, and a place in a call of `require`.
-A package that cannot be used is told there, and not here, so that only those commands fail that would need it.
+A group of entry points is one call of `installed`, with a check of its things, and a place in a call of `require`. `require`
+refuses a package that cannot be used, not `installed`, so that only those commands fail that need it.
 """
 
 import re
@@ -16,7 +16,7 @@ from chaos.common.errors import PluginError, one_line
 
 T = TypeVar("T")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_RAISED_BY_MODULES = (  # what the code of somebody else may raise while it is imported, or makes an object
+_RAISED_BY_MODULES = (  # errors that foreign code may raise while it is imported, or makes an object
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -32,16 +32,16 @@ _RAISED_BY_MODULES = (  # what the code of somebody else may raise while it is i
 
 
 class UnfitError(ValueError):
-    """What an entry point names is not what its group asks for; the message says what is wrong and how to mend it."""
+    """The object of an entry point does not fit its group; the message says what is wrong and how to mend it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installed(Generic[T]):
-    """What other packages add to one group.
+    """The things that other packages add to one group.
 
     Attributes:
-        things: name -> what stands behind it, in the order of the names.
-        origins: name -> the package that it comes from, with its version.
+        things: name -> thing, in the order of the names.
+        origins: name -> its package, with the version.
         problems: a line for each entry point that cannot be used.
     """
 
@@ -51,7 +51,7 @@ class Installed(Generic[T]):
     problems: tuple[str, ...]
 
     def used(self, names: Collection[str]) -> dict[str, str]:
-        """Of these names, those that other packages have added, and the package of each."""
+        """Select the names that other packages have added, with the package of each."""
         return {name: origin for name, origin in self.origins.items() if name in names}
 
 
@@ -59,8 +59,8 @@ def installed(group: str, taken: Collection[str], made: Callable[[str, Any], T])
     """Import everything that the entry points of a group name.
 
     Args:
-        taken: the names of our own.
-        made: what stands behind a name, from the object that its entry point names; raises UnfitError if that will not do.
+        taken: the names of chaos's own things.
+        made: makes a thing of its name and the object of its entry point; raises UnfitError if the object does not fit.
     """
     found: dict[str, list[EntryPoint]] = defaultdict(list)
     for point in entry_points(group=group):
@@ -90,17 +90,17 @@ def require(*groups: Installed[Any]) -> None:
 
 
 def called_wrongly(name: str, function: Callable[..., Any], given: int, arguments: Mapping[str, Any]) -> str:
-    """Why a function cannot be called with these arguments by name, after as many as are always given; "" if it can."""
+    """Explain why a function cannot be called with `given` positional arguments and these named ones; "" if it can."""
     takes = signature(function)
     try:
         takes.bind(*range(given), **arguments)
     except TypeError as error:
-        return f"{name} is called as {name}{takes}, and not so: {error}"
+        return f"{name} has the signature {name}{takes}, and these arguments do not fit it: {error}"
     return ""
 
 
 def listed(*groups: Installed[Any]) -> str:
-    """Each package with what it adds, in one line: ``retention-chaos 1.0: faults trim_log, verifiers retention``.
+    """List each package and its things in one line: ``retention-chaos 1.0: faults trim_log, verifiers retention``.
 
     Raises:
         PluginError: as `require`.
@@ -116,11 +116,11 @@ def listed(*groups: Installed[Any]) -> str:
 def _the_only(points: list[EntryPoint], taken: Collection[str]) -> EntryPoint:
     name = points[0].name
     if not _NAME.fullmatch(name):
-        raise UnfitError(f"{name!r} is not a word of scenarios files; write lower-case letters, digits and underscores")
+        raise UnfitError(f"{name!r} is not a valid name in scenarios files; use lower-case letters, digits and underscores")
     if name in taken:
-        raise UnfitError(f"{name!r} is the name of one of chaos's own; give it another name")
+        raise UnfitError(f"{name!r} is a name of chaos itself; choose another one")
     if len(points) > 1:
-        raise UnfitError("two packages have this name for something of theirs; uninstall one of them")
+        raise UnfitError("two packages use this name; uninstall one of them")
     return points[0]
 
 

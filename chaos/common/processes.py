@@ -1,4 +1,4 @@
-"""Programs of others, such as java, go or pip, run to their end; and a process with all that it started, signalled together."""
+"""Running a program such as java, go or pip to its end; and signalling a process together with its descendants."""
 
 import contextlib
 import subprocess
@@ -37,7 +37,7 @@ def run(
         ) from error
     except subprocess.TimeoutExpired as error:
         raise RuntimeUnavailableError(
-            f"`{' '.join(argv[:3])} …` did not end within {within_s:g} s; try again, or look at the network"
+            f"`{' '.join(argv[:3])} …` did not end within {within_s:g} s; try again, or check the network"
         ) from error
 
 
@@ -49,7 +49,7 @@ ProcessTree = Mapping[str, psutil.Process]
 
 
 def tree_of(name: str, root: psutil.Process) -> ProcessTree:
-    """A process and its descendants by name: the root has the given name, ``broker-1``, the others ``broker-1-1`` and so on.
+    """Return a process and its descendants by name: the root has the given one, ``broker-1``, the others ``broker-1-1`` etc.
 
     Raises:
         psutil.NoSuchProcess: the root is gone.
@@ -71,12 +71,12 @@ def state(pid: int) -> str:
 
 
 def living(pids: Mapping[str, int]) -> list[str]:
-    """The names of those that are neither gone nor a zombie."""
+    """Return the names of the processes that are neither gone nor zombies."""
     return [name for name, pid in pids.items() if state(pid) not in ENDED]
 
 
 def lives(process: psutil.Process) -> bool:
-    """Whether a process runs or is paused; a zombie, dead but not waited for, does not live once its last thread has ended."""
+    """Whether a process runs or is paused; a zombie (dead, not waited for) does not live once its last thread has ended."""
     try:
         return process.is_running() and (process.status() not in ENDED or process.num_threads() > 1)
     except psutil.NoSuchProcess:
@@ -84,10 +84,10 @@ def lives(process: psutil.Process) -> bool:
 
 
 def wait_ended(some: Iterable[psutil.Process], within_s: float) -> list[psutil.Process]:
-    """Wait until none lives; those that still do.
+    """Wait until none of them lives, and return those that still do at the deadline.
 
-    Not until none is there (`psutil.wait_procs`): a zombie holds nothing any more, and one whose parent is dead stays until the
-    machine's first process looks for it, which takes seconds on some.
+    Zombies do not count (for `psutil.wait_procs` they do): a zombie holds nothing any more, and one whose parent is dead stays
+    until the machine's first process reaps it, which takes seconds on some machines.
     """
     some = list(some)
     with contextlib.suppress(DeadlineError):
@@ -96,10 +96,9 @@ def wait_ended(some: Iterable[psutil.Process], within_s: float) -> list[psutil.P
 
 
 def running(tree: ProcessTree, command: str) -> ProcessTree:
-    """Those of a tree whose command line contains a text.
+    """Select the processes of a tree whose command line contains a text.
 
-    A shell whose words contain the command that it runs is not one of them: of a process and its descendants, the innermost
-    that matches is meant.
+    Only the innermost match counts, not its ancestors: a shell has the command that it runs in its own arguments.
     """
     found: dict[str, psutil.Process] = {}
     for name, process in tree.items():
@@ -126,14 +125,14 @@ def kill(tree: ProcessTree) -> None:
 
 
 def pause(tree: ProcessTree) -> None:
-    """Send SIGSTOP to all; those that have ended meanwhile, such as a command that the pipeline ran, are passed over."""
+    """Send SIGSTOP to all; skip processes that have ended meanwhile, such as a command that the pipeline ran."""
     for process in tree.values():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
 
 
 def resume(tree: ProcessTree) -> None:
-    """Send SIGCONT to all; those that have ended meanwhile are passed over."""
+    """Send SIGCONT to all; skip processes that have ended meanwhile."""
     for process in tree.values():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()

@@ -15,12 +15,12 @@ _AGAIN_S = 0.05
 
 
 def die_with_parent() -> None:
-    """From now on the kernel kills this process when the one that started it dies."""
+    """Let the kernel kill this process when its parent dies."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class _Interrupts:
-    """The handler of both signals: it raises KeyboardInterrupt, and keeps which signal came until something was ended by it."""
+    """The handler of both signals: it raises KeyboardInterrupt, and keeps the signal until something has ended by it."""
 
     def __init__(self) -> None:
         self.came = ""
@@ -32,10 +32,10 @@ class _Interrupts:
 
 
 def obey() -> None:
-    """From now on SIGTERM raises KeyboardInterrupt, as SIGINT does; a SIGINT that the shell has this process ignore stays so.
+    """Let SIGTERM raise KeyboardInterrupt, as SIGINT does; a SIGINT that the shell has this process ignore stays ignored.
 
-    Python prints and ignores what is raised while an object is finalized (`__del__`, `weakref.finalize`). If that happens to an
-    interrupt, the signal is sent again. Where an interrupt can be lost without a trace, `never_lost` is needed.
+    Python prints and ignores an exception in a finalizer (`__del__`, `weakref.finalize`). If that happens to an interrupt, the
+    signal is sent again. Where an interrupt can be lost without a trace, use `never_lost`.
     """
     interrupts = _Interrupts()
     signal.signal(signal.SIGTERM, interrupts)
@@ -46,11 +46,11 @@ def obey() -> None:
 
 @contextmanager
 def never_lost() -> Iterator[None]:
-    """An interrupt that comes while the block runs ends it with KeyboardInterrupt, whatever has become of that meanwhile.
+    """End the block with KeyboardInterrupt if an interrupt came while it ran, even if the exception was lost meanwhile.
 
     confluent-kafka looks for signals while it releases a client, when nothing can take the exception: the interrupt is lost, or
-    the next call of any built-in function ends with "SystemError: … returned a result with an exception set". It does nothing
-    before `obey`.
+    the next call of any built-in function ends with "SystemError: … returned a result with an exception set". Before `obey`,
+    this does nothing.
     """
     try:
         yield
@@ -65,7 +65,7 @@ def never_lost() -> Iterator[None]:
 
 
 def lost(*, forget: bool = False) -> str:
-    """The signal that has come and ended nothing yet; empty if there is none."""
+    """Name of a signal that has come and ended nothing yet; empty if there is none."""
     handler = signal.getsignal(signal.SIGTERM)
     came = handler.came if isinstance(handler, _Interrupts) else ""
     if forget and isinstance(handler, _Interrupts):
@@ -75,9 +75,9 @@ def lost(*, forget: bool = False) -> str:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Hold signals back while the block runs; the first one that came raises KeyboardInterrupt at its end.
+    """Hold signals back while the block runs; the first one raises KeyboardInterrupt at its end.
 
-    In another thread than the main one nothing is to be done: Python handles signals in that one only.
+    Outside the main thread there is nothing to do: Python handles signals in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -97,9 +97,9 @@ def deferred() -> Iterator[None]:
 
 @contextmanager
 def heard_twice() -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Have the first signal set the first event while the block runs, and the second one the second; a third interrupts it.
+    """While the block runs, let the first signal set the first event and the second one the second; a third interrupts it.
 
-    So the block can end in order, and be told not to wait any more.
+    So a user can let the block end in order, and then tell it not to wait any more.
     """
     events = (threading.Event(), threading.Event())
 
@@ -128,5 +128,5 @@ def _ignored(unraisable: "sys.UnraisableHookArgs", *, before: Callable[["sys.Unr
 
 
 def _expect_loose_ends() -> None:
-    """What is not closed from now on is a consequence of the interrupt; pytest would report it as a failure of its own."""
+    """Silence warnings of unclosed resources: they follow from the interrupt, and pytest would report each as a failure."""
     sys.unraisablehook = partial(_ignored, before=sys.__unraisablehook__)

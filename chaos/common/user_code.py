@@ -1,4 +1,4 @@
-"""Code of the user's own, run in this process, which may not end it, hold it up, or write to its standard output."""
+"""Running a user's code in this process, so that it cannot end it, hold it up, or write to its standard output."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ _AGAIN_S = 1.0
 
 
 class OverdueError(Exception):
-    """It did not return in time."""
+    """The user's code did not return in time."""
 
 
 class _TimeIsOver(BaseException):
@@ -25,11 +25,11 @@ class _TimeIsOver(BaseException):
 
 @contextmanager
 def confined(within_s: float | None = None) -> Iterator[None]:
-    """Run the block with what is not its own out of reach.
+    """Run the block without access to standard output and to ``os._exit``, and with a deadline.
 
-    What it prints, and what programs that it starts print, goes to standard error: standard output may be read by a machine.
-    ``os._exit`` is `SystemExit` meanwhile, which can be caught. The deadline is kept in the main thread only, where Python
-    handles signals.
+    Its output, and that of programs that it starts, goes to standard error: a machine may read standard output. ``os._exit``
+    raises `SystemExit` meanwhile, which can be caught. The deadline holds in the main thread only, where Python handles
+    signals.
 
     Args:
         within_s: the deadline; `WITHIN_S` by default.
@@ -51,7 +51,7 @@ def _without_exit() -> Iterator[None]:
     ours, exits = os.getpid(), os._exit
 
     def leave(code: int) -> NoReturn:
-        if os.getpid() != ours:  # a process that the block has forked ends as it wants to
+        if os.getpid() != ours:  # a process that the block has forked may end
             exits(code)
         raise SystemExit(code)
 
@@ -64,7 +64,7 @@ def _without_exit() -> Iterator[None]:
 
 @contextmanager
 def _descriptor_redirected() -> Iterator[None]:
-    """What is written to file descriptor 1 goes to 2: also what a program writes that is started there."""
+    """Redirect file descriptor 1 to 2, also for programs that the block starts."""
     sys.stdout.flush()
     try:
         standard = os.dup(1)

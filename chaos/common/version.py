@@ -19,7 +19,7 @@ def version(clone: Path = _CLONE) -> str:
         clone: the folder that would have the file.
 
     Returns:
-        E.g. ``0.1.0``; ``unknown`` where neither says it.
+        E.g. ``0.1.0``; ``unknown`` where neither has it.
     """
     try:
         project = tomllib.loads((clone / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -1,12 +1,12 @@
-"""Nothing outlives the session: a small process waits for the end of its owner (pytest, say), and ends what that started.
+"""The warden: a small process that waits for the end of its owner (pytest, say), and then ends the owner's processes.
 
     pytest ──pipe──▶ warden        The pipe closes when pytest ends, however it ends: even SIGKILL closes it.
       │ starts                      Then the warden sweeps the session: it kills every process that was recorded with its pid
       ▼                             and start time, and every process that has the session's id in its environment (which is
     brokers, Spark, …               inherited, so executors and Python workers that were never recorded are found as well).
 
-A session file holds the owner and what it started. A session whose owner is gone, and whose warden was killed too, is
-swept by the next one (`leftovers`). Processes are told apart by pid and start time, never by name.
+A session file holds the owner and its processes. A session whose owner is gone, and whose warden was killed too, is
+swept by the next one (`leftovers`). Processes are identified by pid and start time, never by name.
 """
 
 import json
@@ -30,7 +30,7 @@ _SAME_START_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process, for ever: a pid is used again, a pid together with its start time is not."""
+    """A lasting identity of one process: a pid is used again, a pid together with its start time is not."""
 
     pid: int
     started: float
@@ -46,7 +46,7 @@ class Identity:
 
 
 def identify(pid: int, name: str) -> Identity:
-    """The identity of the process that has this pid now.
+    """Return the identity of the process that has this pid now.
 
     Raises:
         psutil.NoSuchProcess: there is none.
@@ -55,7 +55,7 @@ def identify(pid: int, name: str) -> Identity:
 
 
 class Session:
-    """What one process starts, and the warden that ends it: an id, a file, a process."""
+    """The processes that one process starts, and the warden that ends them: an id, a file, a process."""
 
     def __init__(self, folder: Path, warden: str = "chaos.common.warden") -> None:
         """Open a session and start its warden.
@@ -76,7 +76,7 @@ class Session:
         )
 
     def mark(self) -> None:
-        """Whatever a library starts in this process from now on, such as Spark's JVM, belongs to this session."""
+        """Let everything that a library starts in this process from now on, such as Spark's JVM, belong to this session."""
         self._before = os.environ.get(SESSION_VARIABLE)
         os.environ[SESSION_VARIABLE] = self.id
 
@@ -149,7 +149,7 @@ def sweep(path: Path) -> list[str]:
 
 
 def _alive(path: Path) -> Iterator[psutil.Process]:
-    """The processes of the session that live, but for its owner and this process."""
+    """Yield the live processes of the session, except its owner and this process."""
     recorded = _recorded(path)
     spared = {os.getpid(), *(identity.pid for identity in recorded[:1])}
     listed = {found.pid: found for identity in recorded[1:] if (found := identity.process()) is not None}

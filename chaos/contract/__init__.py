@@ -1,1 +1,1 @@
-"""What a pipeline is told of a run, and how it is started. Kinds of pipelines: `chaos.scenario.pipelines`."""
+"""The contract with a pipeline: what a run tells it, and how it is started. Kinds of pipelines: `chaos.scenario.pipelines`."""

@@ -1,4 +1,4 @@
-"""What processes under test are told of a run, and what they become: topics, endpoints, and a command to start.
+"""The facts of a run that processes under test need: topics and endpoints; and the command that starts one.
 
 The loader's process imports this module as well, and starts sooner without Spark.
 """
@@ -14,7 +14,7 @@ CHECKPOINT = "checkpoint"
 
 
 DRIVER_PORT = 4040
-"""Of the page of a driver that is not ours; Spark takes the next one if it is taken."""
+"""The port of the page of a user's driver; Spark takes the next one if it is taken."""
 
 
 class Topic(NamedTuple):
@@ -29,13 +29,13 @@ class Topics:
     """The topics of one run, by their names on the wire.
 
     Attributes:
-        filled: the topics that loaders fill; what the pipeline writes is judged against them, and it must come to their ends.
-        sink: "" where there is no pipeline.
-        prefix: what all names begin with on a cluster that others use, and all other names that a pipeline uses there.
-        suffix: what they end with.
-        sink_partitions: where they are not as many as those of the source.
-        read: all topics that the pipeline reads, the first one first; where it is empty, those that are filled.
-        names: as declared -> on the wire; of every topic of the run.
+        filled: the topics that loaders fill; the pipeline must read them to their ends, and its output is judged against them.
+        sink: the topic that the pipeline writes; "" without a pipeline.
+        prefix: the beginning of all names, and of all other names that a pipeline uses, on a cluster that others use.
+        suffix: the end of all names.
+        sink_partitions: the number of the sink's partitions, if it is not that of the source.
+        read: all topics that the pipeline reads, in the declared order; empty stands for `filled`.
+        names: declared name -> name on the wire, for every topic of the run.
     """
 
     filled: tuple[Topic, ...]
@@ -48,7 +48,7 @@ class Topics:
 
     @property
     def input(self) -> Topic:
-        """The source: the topic that is filled and that faults, batches and numbers of partitions mean, which are of one."""
+        """The source: the filled topic that faults, batches and partition numbers refer to, since they concern one topic."""
         return self.filled[0]
 
     @property
@@ -57,12 +57,12 @@ class Topics:
 
     @property
     def partitions(self) -> int:
-        """Of the source."""
+        """Number of the source's partitions."""
         return self.input.partitions
 
     @property
     def output(self) -> Topic:
-        """The topic whose growth is the progress of a run: the sink, or the source where there is no pipeline."""
+        """The topic whose growth is the progress of a run: the sink, or the source without a pipeline."""
         return Topic(self.sink, self.sink_partitions or self.partitions) if self.sink else self.input
 
     @property
@@ -71,14 +71,14 @@ class Topics:
         return self.read or self.filled
 
     def of_one(self, topic: Topic) -> Self:
-        """Return these topics as the loader of one of them knows them, which fills no other."""
+        """Return these topics for the loader of one of them, with that one as the only filled topic."""
         return replace(self, filled=(topic,))
 
 
 def numbered_through(topics: Iterable[Topic], of: Callable[[Topic], Mapping[int, V]]) -> dict[int, V]:
-    """What is told of each partition of several topics, where those of a topic are numbered on from those of the one before.
+    """Merge values by partition of several topics, numbering each topic's partitions on from those of the topic before.
 
-    Of one topic, its own numbers.
+    A single topic keeps its own numbers.
     """
     told: dict[int, V] = {}
     first = 0
@@ -90,19 +90,19 @@ def numbered_through(topics: Iterable[Topic], of: Callable[[Topic], Mapping[int,
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a client finds the system, and how it connects.
+    """The addresses of the system for one client, and its options.
 
     Attributes:
-        kafka: bootstrap servers, of the listener that belongs to this client.
-        audit: bootstrap servers for questions about progress, not for the data path.
+        kafka: bootstrap servers of the listener that belongs to this client.
+        audit: bootstrap servers for requests about progress, not for the data path.
         spark_master: ``spark://host:port``.
         host: the address a driver binds to.
         java_options: for driver and executors.
-        class_path: of driver and executors, Spark's Kafka connector among others, at the same paths wherever one runs.
+        class_path: jars of driver and executors, Spark's Kafka connector among others, at the same paths on every machine.
         options: for librdkafka clients, TLS and SASL for example.
-        java: the same for Java clients.
+        java: for Java clients, likewise.
         spark_options: further settings of a Spark application.
-        services: name -> ``HOST:PORT``, where this client finds what is there beside Kafka.
+        services: name -> ``HOST:PORT``, the addresses of services beside Kafka for this client.
     """
 
     kafka: str
@@ -118,10 +118,10 @@ class Endpoints:
 
 
 class Image(NamedTuple):
-    """An image of the user's, in place of programs of this machine.
+    """A user's image, in place of programs of this machine.
 
     Attributes:
-        around: what runs its entrypoint: the words of that follow.
+        around: a command that runs the image's entrypoint, whose words are appended to it.
     """
 
     name: str
@@ -133,15 +133,15 @@ class Command:
     """A process to start: its arguments, and variables that are added to its environment.
 
     Attributes:
-        has_events: whether lines ``{"event": …}`` of its output are what it reports. Many programs that report nothing begin
-            the lines of their log so.
-        has_begun: whether what it runs works, as far as that can be seen; asked when it has reported that it started.
-        begins_by: what is seen then, for people; "" if nothing is asked.
-        image: that it runs in; its arguments are given to the entrypoint then, in place of what the image has for it.
+        has_events: whether lines ``{"event": …}`` of its output are reports. Many programs that report nothing begin the lines
+            of their log so.
+        has_begun: called after its report ``started``; returns whether its program visibly works.
+        begins_by: the observation that `has_begun` waits for, in words; "" if there is none.
+        image: the image that it runs in; its arguments then replace the image's arguments of the entrypoint.
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold passwords
     has_events: bool = True
     has_begun: Callable[[], bool] = lambda: True
     begins_by: str = ""

@@ -1,6 +1,6 @@
-"""The checkpoint of a Structured Streaming query: which batches are planned and done, and how far each one goes.
+"""The checkpoint of a Structured Streaming query: the planned and done batches, and the end offsets of each.
 
-Spark writes ``offsets/N`` when it plans batch N, and ``commits/N`` when all its tasks have ended. Of a commit only its number
+Spark writes ``offsets/N`` when it plans batch N, and ``commits/N`` when all its tasks have ended. Only the number of a commit
 is read, so its format does not matter. A plan has two formats (``spark.sql.streaming.offsetLog.formatVersion``)::
 
     v1                          v2                                  the format
@@ -28,27 +28,27 @@ _NOTHING_YET = "-"
 
 
 def of_query(checkpoint: Path, topic: str) -> Path:
-    """The folder of the query that reads this topic: the checkpoint, or one below it; a job may give each query its own.
+    """Find the folder of the query that reads this topic: the checkpoint, or one below it; a job may give each query its own.
 
-    The checkpoint itself as long as no plan names the topic.
+    As long as no plan names the topic, return the checkpoint itself.
 
     Raises:
-        InconclusiveError: a plan has a format that is not known here.
+        InconclusiveError: a plan has an unknown format.
     """
     if (checkpoint / OFFSETS).is_dir():
         return checkpoint
-    # unlike a glob, a walk bears that Spark removes a folder meanwhile
+    # unlike a glob, a walk does not fail when Spark removes a folder meanwhile
     queries = sorted(Path(folder) for folder, names, _ in os.walk(checkpoint) if OFFSETS in names)
     return next((query for query in queries if planned(query, newest(query)[OFFSETS], topic)), checkpoint)
 
 
 def newest(checkpoint: Path) -> State:
-    """Number of the newest batch that is planned (``offsets``), and of the newest that is done (``commits``); None for none."""
+    """Return the number of the newest planned batch (``offsets``) and of the newest done one (``commits``); None for none."""
     return {log: max(batches(checkpoint, log), default=None) for log in (OFFSETS, COMMITS)}
 
 
 def batches(checkpoint: Path, log: str) -> list[int]:
-    """The batches in one of the logs, in no order. Spark writes checksums and temporary files beside them."""
+    """Return the batches in one of the logs, in no order. Spark's checksums and temporary files beside them are left out."""
     return [int(path.name) for path in (checkpoint / log).glob("[0-9]*") if path.name.isdigit()]
 
 
@@ -56,19 +56,19 @@ def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
     """End offsets of the newest batch that is planned and done; a file cut short by a crash counts as absent.
 
     Raises:
-        InconclusiveError: a plan has a format that is not known here.
+        InconclusiveError: a plan has an unknown format.
     """
     found = (planned(checkpoint, batch, topic) for batch in sorted(batches(checkpoint, COMMITS), reverse=True))
     return next((ends for ends in found if ends), {})
 
 
 def planned(checkpoint: Path, batch: int | None, topic: str) -> Mapping[int, int]:
-    """Partition -> end offset, exclusive; empty if the plan is absent or damaged, or none of its sources is of this topic.
+    """Partition -> end offset, exclusive; empty if the plan is absent or damaged, or none of its sources reads this topic.
 
-    Where several sources read the topic, a partition ends where the last of them is.
+    If several sources read the topic, the highest offset of a partition is its end.
 
     Raises:
-        InconclusiveError: the plan has a format that is not known here.
+        InconclusiveError: the plan has an unknown format.
     """
     place = checkpoint / OFFSETS / str(batch)
     try:
@@ -87,7 +87,7 @@ class _Source:
     """The line of a source in a plan.
 
     Attributes:
-        offset: as the source wrote it.
+        offset: the text of the source.
         where: the file, and the number of the line in it.
         may_be_cut: whether the line is the last one: Spark ends no file with a line break, so a crash may have cut it off.
     """
@@ -97,7 +97,7 @@ class _Source:
     may_be_cut: bool
 
     def ends(self, topic: str) -> Mapping[int, int]:
-        """What it says of a topic; sources of other kinds than Kafka's, and of other topics, say nothing."""
+        """End offsets of a topic's partitions; empty for a source that is not Kafka's, or reads other topics."""
         if json.dumps(topic) not in self.offset:
             return {}
         try:
@@ -110,7 +110,7 @@ class _Source:
 
 
 def _sources(text: str, place: Path) -> Iterator[_Source]:
-    """The sources that have an offset."""
+    """Yield the sources that have an offset."""
     head, whole, _ = text.partition("\n")
     if whole and head not in (_BY_ORDER, _BY_ID):
         raise _unknown(f"{place}, line 1", head)
@@ -125,6 +125,6 @@ def _sources(text: str, place: Path) -> Iterator[_Source]:
 
 
 def _unknown(where: str, text: str) -> InconclusiveError:
-    known = "known are version 1 and version 2 of Spark's offset log"
+    known = "chaos knows versions 1 and 2 of Spark's offset log"
     mend = "write spark.sql.streaming.offsetLog.formatVersion: 1 or 2 in the job's configuration, or declare positions: none"
-    return InconclusiveError(f"{where}: {one_line(text, 80)!r} has a format that nobody knows here; {known}; {mend}")
+    return InconclusiveError(f"{where}: {one_line(text, 80)!r} has an unknown format; {known}; {mend}")

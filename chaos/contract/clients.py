@@ -1,6 +1,6 @@
-"""Clients of Kafka: how their options reach the processes that are started, and where a consumer group stands.
+"""Kafka clients: how their options reach the processes of a run, and the positions of a consumer group.
 
-Client options (TLS and SASL above all) are handed from process to process in the environment: every user of a machine can read
+Client options (TLS and SASL above all) pass from process to process in the environment: every user of a machine can read
 command lines, and these options hold passwords.
 """
 
@@ -25,19 +25,19 @@ _KNOWN_WITHIN_S = 60.0
 
 
 def option_variables(endpoints: Endpoints) -> dict[str, str]:
-    """The environment of a process whose clients need options: JSON objects with text values; empty if there are none."""
+    """Return the variables with the options of a process's clients: JSON objects with text values; empty without options."""
     given = {_LIBRDKAFKA: endpoints.options, _JAVA: endpoints.java, _SPARK: endpoints.spark_options}
     return {name: json.dumps(dict(options)) for name, options in given.items() if options}
 
 
 def librdkafka_options() -> dict[str, str]:
-    """The options that this process was given for librdkafka clients."""
+    """Return the options for librdkafka clients from this process's environment."""
     found: dict[str, str] = json.loads(os.environ.get(_LIBRDKAFKA, "{}"))
     return found
 
 
 def for_spark(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of Java clients as options of Spark's Kafka source and sink."""
+    """Convert options of Java clients to options of Spark's Kafka source and sink."""
     return {f"kafka.{name}": value for name, value in options.items()}
 
 
@@ -45,11 +45,11 @@ def for_spark(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
-    """Commit position 0 in every partition of what is read. Once, before the first member joins, never at a restart.
+    """Commit position 0 in every partition that is read: once, before the first member joins, never at a restart.
 
     Raises:
         KafkaException: the group's coordinator did not answer.
-        DeadlineError: it does not come to know the topic.
+        DeadlineError: the coordinator does not learn of the topic in time.
     """
     start = [TopicPartition(one.name, partition, 0) for one in topics.sources for partition in range(one.partitions)]
     with closing(_of(endpoints, group)) as asking:
@@ -60,7 +60,7 @@ def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
-                return False  # the topic was made a moment ago, and this broker has not heard of it yet
+                return False  # the topic is new, and this broker does not know it yet
             return True
 
         reason = f"the coordinator of {group} to know {', '.join(one.name for one in topics.sources)}"
@@ -68,7 +68,7 @@ def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
 
 
 def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, int]:
-    """Committed position in each source partition, exclusive; a partition without one is left out.
+    """Return the committed position in each source partition, exclusive; a partition without one is left out.
 
     Raises:
         KafkaException: the group's coordinator did not answer.
@@ -79,16 +79,16 @@ def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, 
 
 
 def known(answered: list[TopicPartition]) -> Mapping[int, int]:
-    """The answer of a group: partition -> position.
+    """Convert the answer of a group: partition -> position.
 
     Raises:
-        KafkaException: it has an error for one of them.
+        KafkaException: it has an error for one of its partitions.
     """
     return {one.partition: one.offset for one in checked(answered) if one.offset >= 0}
 
 
 def checked(answered: list[TopicPartition]) -> list[TopicPartition]:
-    """The answer of a group, if it has no errors.
+    """Return the answer of a group if it has no errors.
 
     Raises:
         KafkaException: it has an error for one of its partitions.
@@ -100,12 +100,12 @@ def checked(answered: list[TopicPartition]) -> list[TopicPartition]:
 
 
 def observer(options: Mapping[str, str], group: str) -> Consumer:
-    """A consumer that asks about a group, and never joins it.
+    """Make a consumer that reads the positions of a group, and never joins it.
 
     read_committed makes the broker wait for a commit under way (require_stable, KIP-447).
 
     Args:
-        options: of a librdkafka client, its bootstrap servers among them.
+        options: those of a librdkafka client, its bootstrap servers among them.
     """
     return Consumer(
         {

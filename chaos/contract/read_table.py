@@ -1,15 +1,15 @@
-"""Run by the Spark of a job: reads the table that the job wrote, and leaves its rows as Parquet that any Spark can read.
+"""A program for the Spark of a job: it reads the table that the job wrote, and writes its rows as Parquet for any Spark.
 
 spark-submit … read_table.py FOLDER
 
-FOLDER/spec.json   what is read: ``format``, ``place``, ``options``, ``password_in``, ``arguments``, ``identity``,
+FOLDER/spec.json   the table: ``format``, ``place``, ``options``, ``password_in``, ``arguments``, ``identity``,
                    ``places``
 FOLDER/rows/       key string, value string, place string, timestamp_ms long
-FOLDER/about.json  ``columns`` (name and type of each), ``version`` (what was read, in words) and ``rows``; or ``problem``
+FOLDER/about.json  ``columns`` (name and type of each), ``version`` (of the table, in words) and ``rows``; or ``problem``
 
-``value`` is the row as JSON, with all columns in the order of the table, and ``key`` its identity, or the same JSON if there is
-none. ``place`` says where the row is. The JSON is such that `chaos.expectation.forms` can write the same of a row that is
-expected: times to the microsecond and in UTC, and null as null.
+``value`` is the row as JSON, with all columns in the order of the table, and ``key`` its identity, or the JSON again if there
+is none. ``place`` is the place of the row in the table. `chaos.expectation.forms` writes equal JSON for an expected row: times
+to the microsecond and in UTC, and null as null.
 
 It must run on every Spark that can be under test, and imports nothing of ours.
 """
@@ -37,7 +37,7 @@ AS_JSON = {
 }
 SPEC, ABOUT, ROWS = "spec.json", "about.json", "rows"
 _LONGEST = 400
-NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)([/\\]|\.zip)")  # frames that do not say where a user's code fails
+NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)([/\\]|\.zip)")  # frames outside the user's code
 _LACKING = (
     "DATA_SOURCE_NOT_FOUND",
     "ClassNotFoundException",
@@ -58,19 +58,19 @@ _OTHER_SPARK = ("NoSuchMethodError", "IncompatibleClassChangeError")
 
 
 class NoTableError(Exception):
-    """There is no table to be read."""
+    """The table does not exist."""
 
 
 class UnreadableError(Exception):
-    """What is declared does not lead to one: a function of the user's fails, or a password is not there."""
+    """The declaration leads to no table: the user's function fails, or a password is missing."""
 
 
 Found = tuple[DataFrame, list[str], str, Any, Any]
-"""The rows, the names of the columns that are the table's, which version it is; the columns of a row's place and its time."""
+"""The rows, the names of the table's own columns, its version; the columns of a row's place and its time."""
 
 
 def main() -> None:
-    """Read it; what is wrong with it is in about.json."""
+    """Read the table, and write problems to about.json."""
     folder = Path(sys.argv[1])
     sys.path.pop(0)  # the folder of this file: its modules are ours
     spec = json.loads((folder / SPEC).read_text(encoding="utf-8"))
@@ -100,9 +100,9 @@ def _landed(spark: SparkSession, spec: Mapping[str, Any], rows: Path) -> dict[st
 
 
 def as_json(columns: Sequence[tuple[str, str]]) -> Column:
-    """A row with these columns, by name and type, as JSON; no two rows that are unlike have the same.
+    """Return the column that is a row of these columns (name, type) as JSON; different rows have different JSON.
 
-    JSON has U+FFFD for bytes that are not UTF-8, whichever they are: behind such a text there is a hash of the bytes.
+    JSON has U+FFFD for all bytes that are not UTF-8, so a hash of the bytes follows such a text.
     """
     found = F.to_json(F.struct(*(F.col(_quoted(name)) for name, _ in columns)), AS_JSON)
     texts = [F.col(_quoted(name)) for name, kind in columns if "string" in kind or "char" in kind]
@@ -120,15 +120,15 @@ def _quoted(name: str) -> str:
 
 
 def _parquet(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
-    """Spark heeds the log of a file sink, ``_spark_metadata``: files that killed tasks left are not a part of the table.
+    """Read files; Spark heeds the log of a file sink, ``_spark_metadata``, so files of killed tasks are not in the table.
 
-    A column that only some of the files have is one of the table; else one file would say which columns are read.
+    Schemas are merged: otherwise one file would decide about the columns of all.
     """
     log = _exists(spark, f"{spec['place']}/_spark_metadata")
     if not _exists(spark, spec["place"]):
         raise NoTableError(f"there is nothing at {spec['place']}")
     found = spark.read.option("mergeSchema", "true").options(**spec["options"]).parquet(spec["place"])
-    return _of_files(found, "as its _spark_metadata names its files" if log else "all files that are there")
+    return _of_files(found, "the files that its _spark_metadata lists" if log else "all files in the folder")
 
 
 def _of_files(found: DataFrame, version: str) -> Found:
@@ -179,10 +179,10 @@ def _iceberg(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 
 
 def _jdbc(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
-    """One query, and so one snapshot of the database."""
+    """Read the table with one query, and so in one snapshot of the database."""
     options = {**spec["options"], "numPartitions": "1"}
     if spec["password_in"] and spec["password_in"] not in os.environ:
-        raise UnreadableError(f"password_in: there is no variable {spec['password_in']} in the environment; set it")
+        raise UnreadableError(f"password_in: the environment has no variable {spec['password_in']}; set it")
     if spec["password_in"]:
         options["password"] = os.environ[spec["password_in"]]
     rows = spark.read.format("jdbc").options(**options).option("dbtable", spec["place"]).load()
@@ -193,7 +193,7 @@ def _jdbc(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 def _python(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
     found = _called(spark, spec)
     if not isinstance(found, DataFrame):
-        raise UnreadableError(f"{spec['place']} returned a value of type {type(found).__name__}, and not a DataFrame")
+        raise UnreadableError(f"{spec['place']} returned a value of type {type(found).__name__}, not a DataFrame")
     try:
         found.select("_metadata.file_name", "_metadata.file_modification_time")
     except PySparkException:  # its rows are of no files
@@ -202,7 +202,7 @@ def _python(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 
 
 def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
-    """What the function returns. It may raise anything, as a function that says what is expected may."""
+    """Call the user's function and return its result; any exception of it becomes an UnreadableError."""
     module, _, function = spec["place"].partition(":")
     sys.path.insert(0, spec["options"]["folder"])
     try:
@@ -230,7 +230,7 @@ def _exists(spark: SparkSession, place: str) -> bool:
     return bool(path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(path))  # noqa: SLF001
 
 
-# what is wrong -------------------------------------------------------------------------------------------------------------
+# problems ------------------------------------------------------------------------------------------------------------------
 
 
 def _problem(error: Py4JJavaError | PySparkException) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Runs any command in one or several copies, and reports in JSON lines what becomes of them.
+"""A program that runs any command in one or several copies, and reports their starts and ends in JSON lines.
 
     {"supervisor": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run; not if they say so themselves
     {"supervisor": "ended", "copy": 1, "code": 0}                     the code is negative for a signal
@@ -6,15 +6,15 @@
     {"supervisor": "killed", "copies": [2]}                           told to end, they had not after five seconds
     {"supervisor": "stopped"}
 
-Its word is not ``event``, with which many programs begin the lines of their own log. The copies share standard output and
-error with this process; before each report it breaks the line that one of them may have left unfinished. It runs until SIGTERM,
-which it hands on, and ends with 0, even if all copies have ended with 0 before. It ends with 1 if a copy died more often than
-it may be restarted.
+The key is not ``event``, since many programs begin the lines of their own log with that. The copies share standard output and
+error with this process; before each report it breaks a line that one of them may have left unfinished. It runs until SIGTERM,
+which it sends on to the copies, and ends with 0, even if all copies have ended with 0 before. It ends with 1 if a copy died
+more often than it may be restarted.
 
-A text that no command line and no file may show is handed on in memory: the command names the variable that has it, and
-`IN_MEMORY` in its words becomes the path of a file that only the copies can read, and that is gone with the last of them.
+A secret text is handed on in memory, since neither a command line nor a file may show it: the command names the variable that
+has it, and `IN_MEMORY` in its words becomes the path of a file that only the copies can read, and that ends with the last one.
 
-The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
+The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): a copy that went on alone would be a second pipeline.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Copy:
 
     Attributes:
         files: descriptors that it inherits.
-        due_s: when it is to be started again; None while it runs, or if it is not to be started again.
+        due_s: time of its next start; None while it runs, or if there is none.
     """
 
     number: int
@@ -60,13 +60,13 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What happens to a copy that has ended.
+    """The rules for a copy that has ended.
 
     Attributes:
-        restarts: how often one that ended with an error is started again.
-        repeat: whether one that ended with 0 is started again, without a limit.
-        says_started: whether they report themselves that they have started.
-        folder: where they run; None for that of this process.
+        restarts: number of restarts after an end with an error.
+        repeat: whether a copy that ended with 0 is started again, without a limit.
+        says_started: whether the copies report ``started`` themselves.
+        folder: their working directory; None for that of this process.
     """
 
     restarts: int
@@ -84,12 +84,12 @@ def supervised(
     in_memory: str = "",
     folder: str = "",
 ) -> tuple[str, ...]:
-    """The command that runs these copies under this supervisor.
+    """Return the command that runs these copies under this supervisor.
 
     Args:
         says_started: whether the copies report ``started`` themselves.
         in_memory: the variable whose text is in the file at `IN_MEMORY`; "" for none.
-        folder: where they run; "" for that of this supervisor, which is not theirs: Python would import from it.
+        folder: their working directory; "" for that of the supervisor, which does not run there: Python would import from it.
     """
     flags = (*(("--repeat",) if repeat else ()), *(("--says-started",) if says_started else ()))
     flags += ("--in-memory", in_memory) if in_memory else ()
@@ -137,13 +137,13 @@ def supervise(
 
 
 def _say(word: str, **value: object) -> None:
-    """Report this on a line of its own: a copy may have left half a line in the log, which is theirs as well."""
+    """Report this on a separate line: a copy may have left half a line in the log, which they share."""
     sys.stdout.write("\n")
     state(supervisor=word, **value)
 
 
 def _tended(copy: Copy, rules: Rules) -> bool:
-    """Report and restart one copy if it has ended; returns False if it died more often than it may be restarted."""
+    """Report and restart one copy if it has ended; return False if it died more often than it may be restarted."""
     code = copy.process.poll()
     if code is not None and not copy.heard:
         copy.heard = True
@@ -167,7 +167,7 @@ def _started(number: int, argv: Sequence[str], files: Sequence[int], folder: str
 
 
 def _in_memory(text: str) -> int:
-    """A file in memory with this text, which only this user can open; nothing is left of it if this process is killed."""
+    """Make a file in memory with this text, which only this user can open; it vanishes if this process is killed."""
     file = os.memfd_create("settings")
     os.fchmod(file, 0o600)
     os.write(file, text.encode())
@@ -175,7 +175,7 @@ def _in_memory(text: str) -> int:
 
 
 def _end(copies: Sequence[Copy]) -> None:
-    """SIGTERM to all, SIGKILL to those that take too long."""
+    """Send SIGTERM to all, and SIGKILL to those that take too long."""
     living = [copy for copy in copies if copy.process.poll() is None]
     for copy in living:
         copy.process.terminate()
@@ -193,7 +193,7 @@ def _end(copies: Sequence[Copy]) -> None:
 
 @contextmanager
 def _woken(signals: list[int]) -> Iterator[Callable[[float], None]]:
-    """A wait that SIGTERM and the end of a copy cut short; neither can be missed between two waits."""
+    """Give a wait that ends early at SIGTERM or at the end of a copy; neither can be missed between two waits."""
     ours, theirs = socket.socketpair()
     with ours, theirs, selectors.DefaultSelector() as selector:
         ours.settimeout(0)
@@ -219,7 +219,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--restarts", type=int, default=0)
     parser.add_argument("--repeat", action="store_true")
     parser.add_argument("--says-started", action="store_true")
-    parser.add_argument("--folder", default="", help="where they run")
+    parser.add_argument("--folder", default="", help="their working directory")
     parser.add_argument("--in-memory", default="", help="the variable whose text is in the file at " + IN_MEMORY)
     return parser.parse_args()
 

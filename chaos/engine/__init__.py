@@ -1,1 +1,1 @@
-"""One run, from its phases down to the processes and triggers it needs."""
+"""The engine: one run, from its phases down to its processes and triggers."""

@@ -1,16 +1,16 @@
-"""The moment of a batch of a Spark job, told by its checkpoint and by the ends of its sink.
+"""The moment of a batch of a Spark job, found by its checkpoint and by the ends of its sink.
 
 ::
 
     commits/1 ──── offsets/2 ──── rows of batch 2 in the sink ──── commits/2
                    planned        rows                             done
 
-Whose rows they are follows from the order of things: Spark plans a batch when the one before is done, so what the sink gains
-after that is of this batch. What the sink had is asked between the two, or as soon as the plan is seen. Rows that were written
-meanwhile count as had, so the moment comes with later rows of the batch, or is missed, but never comes too early.
+The order of events tells which batch new rows belong to: Spark plans a batch when the one before is done, so the sink's growth
+after that belongs to this batch. The sink's ends are read between the two, or as soon as the plan is seen. Rows that were
+written meanwhile count as old, so the moment comes with later rows of the batch, or is missed, but never comes too early.
 
-Transaction markers take offsets as well, and those of the batch before may come after the plan of this one. So what a partition
-had counts only from when no transaction is open in it.
+Transaction markers take offsets as well, and those of the batch before may come after the plan of this one. So the first ends
+of a partition count only if no transaction is open in it.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,11 +39,11 @@ class Job:
     """A Spark job, seen from outside.
 
     Attributes:
-        checkpoint: of its query, or a folder that has that below it.
+        checkpoint: that of its query, or a folder above it.
         source: the topic; batches are those of the query that reads it.
-        ends: topic that is filled -> partition -> its ends now; raises KafkaException while a leader does not answer.
-        sink_ends: the same of the sink, which was empty when the run began.
-        all_loaded: whether nothing is written any more to what is filled.
+        ends: filled topic -> partition -> its ends now; raises KafkaException while a leader does not answer.
+        sink_ends: partition -> ends of the sink, which was empty when the run began; errors as of `ends`.
+        all_loaded: whether nothing more is written to the filled topics.
     """
 
     checkpoint: Path
@@ -54,7 +54,7 @@ class Job:
 
 
 def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
-    """What triggers on batches look at; None when the pipeline is not a Spark job."""
+    """Make the job that triggers on batches look at; None when the pipeline is not a Spark job."""
     if Capability.CHECKPOINT not in plan.scenario.pipeline.capabilities:
         return None
     table = plan.table
@@ -69,19 +69,19 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
 
 
 def _versions_as_bounds(table: TableSink) -> Mapping[int, Bounds]:
-    """How often rows were added to a table, as if these were the offsets of a log."""
+    """Return the number of times that rows were added to a table, as if these were offsets of a log."""
     count = table.versions()
     return {0: Bounds(0, count, count)}
 
 
 @dataclass(slots=True)
 class BatchSight:
-    """Looks out for the moment of one trigger.
+    """The watch for the moment of one trigger.
 
     Attributes:
-        facts: what was seen when it came: ``batch``, ``seen``, ``begin`` and ``end`` (source partition -> offset), and for rows
-            ``grown`` (sink partition -> offsets since the plan). Empty before.
-        missed: why it can come no more; empty as long as it can.
+        facts: the observation when it came: ``batch``, ``seen``, ``begin`` and ``end`` (source partition -> offset), and for
+            rows ``grown`` (sink partition -> offsets since the plan). Empty before.
+        missed: the reason why it cannot come any more; empty as long as it can.
         rests: whether the job had nothing under way at the last look.
     """
 
@@ -91,7 +91,7 @@ class BatchSight:
     missed: str = ""
     rests: bool = False
     _state: State = field(default_factory=dict)
-    _batch: int | None = None  # the one that _before and _grown are about
+    _batch: int | None = None  # the batch of _before and _grown
     _before: dict[int, int] = field(default_factory=dict)
     _grown: Mapping[int, int] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ class BatchSight:
         return bool(self.facts)
 
     def told(self) -> str:
-        """How far the job was at the last look."""
+        """Progress of the job at the last look, in words."""
         numbers = {"planned": self._state.get(OFFSETS), "done": self._state.get(COMMITS)}
         return ", ".join(f"{what}: {'no batch' if number is None else f'batch {number}'}" for what, number in numbers.items())
 
@@ -114,10 +114,10 @@ class BatchSight:
         before = newest(checkpoint)
         ends = self._ends_of_sink(before)
         batch = self._last(checkpoint) if self.when.batch == LAST else self.when.batch
-        self._state = newest(checkpoint)  # after all that was asked: a batch that is not done now was not done then
+        self._state = newest(checkpoint)  # after the requests: a batch that is not done now was not done then
         plan, done = _number(self._state[OFFSETS]), _number(self._state[COMMITS])
         self.rests = plan == done
-        if ends and before == self._state:  # else it is not known of which batch they are
+        if ends and before == self._state:  # else their batch is unknown
             self._compare(ends, plan, done)
         if batch is None or max(plan, done) < batch:
             return
@@ -132,14 +132,14 @@ class BatchSight:
             self.facts = self._facts(checkpoint, batch)
 
     def _ends_of_sink(self, state: State) -> Mapping[int, Bounds]:
-        """Empty where they do not matter: brokers have other work, too. Which batch is the last one is not known before."""
+        """Return the ends of the sink; empty if they do not matter, to spare the brokers. The last batch is unknown before."""
         near = self.when.batch == LAST or _number(state[OFFSETS]) >= self.when.batch - 1
         return self.job.sink_ends() if self.when.seen == "rows" and near else {}
 
     def _compare(self, ends: Mapping[int, Bounds], plan: int, done: int) -> None:
-        """Keep what the sink had before a batch, and how much it has gained since.
+        """Keep the sink's ends before a batch, and its growth since.
 
-        Between two batches, the last ends before the plan count; in a batch the first ones after it, where there are no others.
+        The last ends before the plan count or, without any, the first ones after it.
         """
         batch = max(plan, done) + 1 if self.rests else plan
         if batch != self._batch:
@@ -150,7 +150,7 @@ class BatchSight:
         self._grown = {number: offsets for number, offsets in grown.items() if offsets > 0}
 
     def _last(self, checkpoint: Path) -> int | None:
-        """The batch in which all that is filled is planned; None as long as that is not known."""
+        """Return the batch that plans the last of all records; None as long as it is unknown."""
         if not self.job.all_loaded():
             return None
         ends = {topic: {number: one.hw for number, one in ask().items()} for topic, ask in self.job.ends.items()}
@@ -159,7 +159,7 @@ class BatchSight:
             plans = {topic: planned(checkpoint, batch, topic) for topic in ends}
             if any(plans[topic].get(number, 0) < end for topic, own in ends.items() for number, end in own.items()):
                 break
-            last = batch  # an earlier one may have it all already: a query with state plans batches without records
+            last = batch  # an earlier one may have planned all already: a query with state plans batches without records
         return last
 
     def _facts(self, checkpoint: Path, batch: int) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
-"""How long readers of the output were blocked: a transaction is open in a partition, and what is behind it is not given out.
+"""Times in which readers of the output were blocked, because a transaction is open in a partition.
 
-A read_committed reader is given what is below the last stable offset of a partition, which is the first offset of its oldest
+A read_committed reader gets the records below the last stable offset of a partition, which is the first offset of its oldest
 open transaction. Other partitions go on meanwhile, so each is watched by itself.
 """
 
@@ -22,14 +22,14 @@ _ENDS_WITHIN_S = 15.0
 
 
 class Block(NamedTuple):
-    """The last stable offset of a partition that stands still with records above it, and since when."""
+    """A last stable offset that stands still with records above it, and the time since when it does."""
 
     end: int
     since_s: float
 
 
 class Blocks:
-    """Which partitions are blocked now; each block is told once, when it is over."""
+    """The partitions that are blocked now; each block is reported once, when it is over."""
 
     def __init__(self) -> None:
         self._open: dict[int, Block] = {}
@@ -38,12 +38,12 @@ class Blocks:
         """Take in a look at a topic.
 
         Args:
-            now_s: when the ends were asked for.
+            now_s: time of the request for the ends.
             ends: partition -> its last stable offset.
-            highs: partition -> its high watermark, asked for at the same time or later.
+            highs: partition -> its high watermark, requested at the same time or later.
 
         Yields:
-            What is over, if it was as long as a second.
+            Blocks of a second or more that are over.
         """
         for partition, end in ends.items():
             block = self._open.get(partition)
@@ -54,7 +54,7 @@ class Blocks:
                 self._open[partition] = Block(end, now_s)
 
     def rest(self, now_s: float) -> Iterator[ReadersBlocked]:
-        """What is not over when nobody looks any more."""
+        """Yield the blocks that are not over at the last look."""
         for partition in tuple(self._open):
             yield from self._over(partition, now_s)
 
@@ -65,7 +65,7 @@ class Blocks:
 
 
 class BlockWatch(Poller):
-    """Records `ReadersBlocked`: for the partitions of one topic, of each block of a second or more, when it is over."""
+    """Records `ReadersBlocked` for each block of a second or more in a topic's partitions, when it is over."""
 
     def __init__(self, kafka: Kafka, history: History, topic: Topic) -> None:
         super().__init__("block watch", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
@@ -83,7 +83,7 @@ class BlockWatch(Poller):
         try:
             ends = self._kafka.ends(*self._topic, IsolationLevel.READ_COMMITTED)
             highs = self._kafka.ends(*self._topic, IsolationLevel.READ_UNCOMMITTED)
-        except KafkaException:  # a look that was not answered says nothing
+        except KafkaException:  # no answer, no news
             return
         self._record(self._blocks.look(now_s, ends, highs))
 

@@ -1,9 +1,9 @@
-"""What a model demands of a workload is computed before anything is sent: errors are told then, and how much will come.
+"""The demand of a model is computed before anything is sent: its errors show early, and the number of rows is known.
 
 A filter lets fewer rows pass than are sent, an explode more. Triggers, the recovery after a fault and `progress` count the rows
-of the sink, so they need to know when all are there. What is judged is the source as it was landed (`chaos.expectation.model`).
+of the sink, so they need the total. The verdict rests on the landed source instead (`chaos.expectation.model`).
 
-What a loader of the user's own sends is known when it is there: the model is only read before, and progress counts records.
+The records of a user's loader are unknown before: the model is only read then, and progress counts records.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from chaos.matching.row_ids import text
 
 
 def has_model(plan: RunPlan) -> bool:
-    """Whether what is expected is said in SQL, in Python or by a twin, and must be read by Spark."""
+    """Whether the expectation is SQL, Python or a twin, and must be read by Spark."""
     return plan.pipeline is not None and _model(plan) is not None
 
 
 def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
-    """The plan of a run that knows how many rows its sink will have; the same plan where it has no model.
+    """Add to a plan the number of rows that its sink will have; return it unchanged if it has no model.
 
     Raises:
-        InconclusiveError: Spark cannot read or compute the model, or its rows are none.
+        InconclusiveError: Spark cannot read or compute the model, or it demands no row.
     """
     model = _model(plan)
     if model is None:
@@ -47,7 +47,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     except ModelError as error:
         raise InconclusiveError(model.told(error)) from error
     if not found.count:
-        none = ModelError(f"it demands no row of the {plan.records} records that are sent; demand one at least")
+        none = ModelError(f"it demands no row for the {plan.records} records of the workload; it must demand one at least")
         raise InconclusiveError(model.told(none))
     return plan if model.form.counts_records else replace(plan, outputs=found.count)
 
@@ -58,7 +58,7 @@ def _model(plan: RunPlan) -> Model | None:
 
 
 def _sent(spark: SparkSession, load: Load) -> DataFrame:
-    """What is sent to a topic as that will have it, if nothing else takes an offset."""
+    """Return the rows of a load as its topic will hold them, if nothing else takes an offset."""
     partitions = load.topics.partitions
     path = load.loader.rows if isinstance(load.loader, FillSource) else None
     if path is None:

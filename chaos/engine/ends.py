@@ -1,7 +1,7 @@
-"""How far a run is, as brokers and positions tell it: what is left to do, where logs end, and when an output has come to rest.
+"""The progress of a run, by brokers and positions: the work left, the ends of logs, and the rest of an output.
 
-A pipeline is done when it has read all there is for it, no transaction is open, and its output has stopped growing. Positions
-alone do not tell that: a program may store them before it has written the rows, and some do.
+A pipeline is done when it has read all its input, no transaction is open, and its output has stopped growing. Positions alone
+do not prove that: a program may store them before it has written the rows, and some do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,16 +31,16 @@ _ANSWERS_WITHIN_S = 30.0
 _MARKERS_AT_MOST = 100  # of transactions without records, one after the other
 _LONGER_THAN_USUAL = 1.5
 _GROWN = "records of an output that has just grown"
-_RESTS_S, _RESTS_COMPLETE_AT_MOST_S = 0.5, 2.0  # of an output that has all that it must have, unless some of it is there twice
-_RESTS_INCOMPLETE_S = 1.5  # at least, of one that has not, or of which that is not known
+_RESTS_S, _RESTS_COMPLETE_AT_MOST_S = 0.5, 2.0  # for an output with all its records, unless some are there twice
+_RESTS_INCOMPLETE_S = 1.5  # at least, for one that lacks records, or may lack some
 _RESTS_AT_MOST_S = 60.0
-_RESTS_UNTOLD_S = 5.0  # of an output that has as many records as were sent, where no positions tell that all was read
-_GIVEN_UP_UNTOLD_S = 60.0  # of one that has fewer: as long as a pipeline may stand still after a fault
+_RESTS_UNTOLD_S = 5.0  # for an output with as many records as were sent, if no positions show that all was read
+_GIVEN_UP_UNTOLD_S = 60.0  # for one with fewer: as long as a pipeline may stand still after a fault
 _OF_DEADLINE = 0.8  # a rest must be over before it is taken for a standstill
 
 
 class Ends(Protocol):
-    """What tells the ends of topics, and what a group reads: `chaos.cluster.kafka.Kafka`."""
+    """The source of ends of topics, and of a group's topics and positions: `chaos.cluster.kafka.Kafka`."""
 
     def offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
 
@@ -53,11 +53,11 @@ class Ends(Protocol):
 
 @dataclass(slots=True)
 class OfGroup:
-    """The positions of a pipeline that are in a consumer group: in the topics that are filled, and in whatever else it reads.
+    """The positions of a pipeline in a consumer group: in the filled topics, and in its other topics.
 
     Attributes:
-        in_sources: asks for the former, numbered through.
-        sources: their names.
+        in_sources: requests those in the filled topics, numbered through.
+        sources: names of the filled topics.
     """
 
     in_sources: Positions
@@ -70,7 +70,7 @@ class OfGroup:
         return self.in_sources()
 
     def beside(self) -> Mapping[Topic, Mapping[int, int]]:
-        """Position by partition of every other topic that the group reads, or was seen to read before.
+        """Return the position by partition of every other topic that the group reads, or was seen to read before.
 
         Raises:
             KafkaException: no broker answers now.
@@ -81,10 +81,10 @@ class OfGroup:
 
 
 def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = None) -> Positions | None:
-    """Asks where the pipeline is in each source partition, by its own account; None when there is nothing to ask.
+    """Return a function that requests the pipeline's position in each source partition; None if it has no positions.
 
     Args:
-        of: these topics, numbered through; the default are all that are filled.
+        of: topics, numbered through; all filled ones by default.
     """
     pipeline = plan.pipeline
     if pipeline is None or not plan.scenario.pipeline.has_positions:
@@ -102,12 +102,12 @@ def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = Non
 
 
 def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
-    """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet.
+    """Return the work left, in words, with its number of records: open transactions, and records not read yet.
 
-    A position behind the last record of a log is at its end, whatever markers follow: no reader is given those.
+    A position behind the last record of a log is at its end, whatever markers follow: readers do not get those.
 
     Args:
-        sources: by which positions are numbered through.
+        sources: the topics in the order in which positions are numbered through.
     """
     source_ends = numbered_through(sources, lambda one: kafka.offsets(*one))
     output_ends = kafka.offsets(*output)
@@ -122,7 +122,7 @@ def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positio
 
 
 def lag_beside(kafka: Ends, positions: Positions | None) -> dict[str, int]:
-    """What the pipeline has not read yet of topics that it fills itself and reads again."""
+    """Return the records not read yet in topics that the pipeline fills itself and reads again."""
     if not isinstance(positions, OfGroup):
         return {}
     left: dict[str, int] = {}
@@ -142,14 +142,14 @@ def _behind(kafka: Ends, place: tuple[str, int], ends: Bounds, position: int) ->
 
 
 def told(left: Mapping[str, int]) -> str:
-    """``behind in orders-2: 500, open in copies-0: 3``; of many partitions, the first ones."""
+    """Word the work left: ``behind in orders-2: 500, open in copies-0: 3``; of many partitions, the first ones."""
     most = 8
     some = [f"{what}: {count}" for what, count in left.items()]
     return ", ".join([*some[:most], *([f"and {len(some) - most} more"] if len(some) > most else [])])
 
 
 def to_do(left: Mapping[str, int] | None) -> int | None:
-    """A number that falls as long as a pipeline goes on: what is left or, once all is read, what the output lacks of infinity.
+    """Return a number that falls as long as a pipeline goes on: the records left or, once all is read, minus the output.
 
     None while nothing is known.
     """
@@ -159,19 +159,19 @@ def to_do(left: Mapping[str, int] | None) -> int | None:
 
 
 def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> bool:
-    """Whether all is loaded, and the pipeline past all of it: what it has not written by then, it has lost."""
+    """Whether all is loaded, and the pipeline past all of it: rows that it has not written by then are lost."""
     if positions is None or not processes.nothing_is_loaded:
         return False
     try:
         return not lag(kafka, plan.topics.filled, plan.output, positions)
-    except (KafkaException, OSError):  # a broker that does not answer now, a checkpoint that a fault has taken: not known
+    except (KafkaException, OSError):  # unknown: a broker does not answer now, or a fault has taken the checkpoint
         return False
 
 
 def written(plan: RunPlan, kafka: Kafka, positions: Positions | None) -> Callable[[IsolationLevel], int]:
-    """Asks how far the output is: a topic by its end, a table by the records of the source that the pipeline is through with.
+    """Return a function that measures the output: a topic by its end, a table by the source records that are processed.
 
-    A table has no end that can be asked cheaply. Its rows stay when the pipeline goes back, so this number does, too.
+    A table's end is expensive to read. Its rows stay when the pipeline goes back, so this number never falls.
     """
     if plan.table is None or positions is None:
         return partial(kafka.end, *plan.output)
@@ -187,7 +187,7 @@ def written(plan: RunPlan, kafka: Kafka, positions: Positions | None) -> Callabl
 
 
 def readable(end: Callable[[IsolationLevel], int]) -> int:
-    """The read_committed end of an output (`written`); 0 when the brokers do not tell it now."""
+    """Return the read_committed end of an output (`written`); 0 when a broker does not answer now."""
     try:
         return end(IsolationLevel.READ_COMMITTED)
     except KafkaException:
@@ -197,9 +197,9 @@ def readable(end: Callable[[IsolationLevel], int]) -> int:
 def settled(
     kafka: Ends, topics: Iterable[Topic], positions: Positions | None
 ) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
-    """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for.
+    """Return the ends of the topics and the pipeline's positions at one moment: nothing was committed during the requests.
 
-    No positions where records are between the pipeline and its output that it has read and not written.
+    Without positions if the pipeline has read records that it has not written to its output.
     """
     between = clock.wait_until(
         lambda: (lag_beside(kafka, positions),),
@@ -226,14 +226,14 @@ def settled(
 
 @dataclass(slots=True)
 class Rest:
-    """Whether an output has stopped growing, for long enough that no more can be expected of it.
+    """The rest of an output: it has not grown for so long that nothing more can be expected.
 
     Attributes:
-        complete_s: how long it must have stood still if it has all that it must have.
-        incomplete_s: how long if it has not, or if that is not known.
-        says_missing: whether what it lacks is named, because nothing else tells that the pipeline is not done.
-        by_the_clock: whether the pipeline writes on a timer, so that its output never stands still: the same time is waited
-            from the moment when all was read.
+        complete_s: seconds that it must have stood still if it has all its records.
+        incomplete_s: seconds if it lacks records, or may lack some.
+        says_missing: whether to name the missing records, because nothing else shows that the pipeline is not done.
+        by_the_clock: whether the pipeline writes on a timer, so that its output never stands still: then the time counts from
+            the moment when all was read.
     """
 
     complete_s: float
@@ -244,17 +244,17 @@ class Rest:
     _since_s: float = 0.0
 
     def within(self, deadline_s: float) -> "Rest":
-        """The same, but not for longer than a deadline bears."""
+        """Return this rest, shortened so that it fits into a deadline."""
         longest_s = _OF_DEADLINE * deadline_s
         return replace(self, complete_s=min(self.complete_s, longest_s), incomplete_s=min(self.incomplete_s, longest_s))
 
     def missing(self, there: int, lacks: int | None, stood_s: float = 0.0) -> dict[str, int]:
-        """What the output lacks, or that it still grows; empty once it has stood still for long enough.
+        """Return the records that the output lacks, or that it still grows; empty once it has rested long enough.
 
         Args:
-            there: where it ends.
-            lacks: records that it must have and has not; None where that is not known.
-            stood_s: how long it had stood still when it was looked at for the first time.
+            there: its end.
+            lacks: number of records that it lacks; None if unknown.
+            stood_s: seconds that it had stood still at the first look.
         """
         now_s = clock.monotonic_s()
         if there != self._seen:
@@ -265,12 +265,12 @@ class Rest:
         if now_s - self._since_s >= (self.complete_s if complete else self.incomplete_s):
             return {}
         if lacks and lacks > 0 and self.says_missing:
-            return {"records that are not in the output": lacks}
+            return {"records missing in the output": lacks}
         return {_GROWN: there}
 
 
 def left_in(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None, rest: Rest | None) -> Mapping[str, int]:
-    """What is left to do until a run can be observed: what is unread, what the output lacks, or that it still grows."""
+    """Return the work left until a run can be observed: unread records, missing output, or output that still grows."""
     undone = lag(kafka, plan.topics.filled, plan.output, positions)
     if rest is None or (undone and not rest.says_missing):
         return undone
@@ -282,7 +282,7 @@ def left_in(plan: RunPlan, kafka: Kafka, history: History, positions: Positions 
 
 
 def rest_in(plan: RunPlan, history: History, positions: Positions | None) -> Rest | None:
-    """What tells that the output has stopped growing; None where nothing is written, and of a table, which only Spark reads."""
+    """Return the condition for a rested output; None if nothing is written, and for a table, which only Spark reads."""
     if plan.pipeline is None or (positions is not None and plan.table is not None):
         return None
     usual = rest_of(history, plan.drains_within_s)
@@ -294,9 +294,9 @@ def rest_in(plan: RunPlan, history: History, positions: Positions | None) -> Res
 
 
 def rest_of(history: History, within_s: float) -> Rest:
-    """For a pipeline whose positions are at the end: it may have stored them before its rows were written.
+    """Return the rest for a pipeline whose positions are at the end, since it may store them before it writes rows.
 
-    Such a program writes as it always did: it is waited for a little longer than it usually took from one growth to the next.
+    Such a program keeps its pace, so the rest is a little longer than its usual time from one growth to the next.
 
     Args:
         within_s: the deadline of the drain.
@@ -307,7 +307,7 @@ def rest_of(history: History, within_s: float) -> Rest:
 
 
 def usual_gap_s(events: Iterable[Event]) -> float:
-    """The longest time between two growths of the output while no fault was in force and none came; 0 where it never grew."""
+    """Return the longest time between two growths of the output while no fault was in force and none came; 0 if none grew."""
     return max(_gaps_s(events), default=0.0)
 
 

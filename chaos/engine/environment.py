@@ -1,6 +1,6 @@
 """The environment of a session: the parts, the runtime and the system, made when they are first needed, and ended for sure.
 
-The system is used again from scenario to scenario as long as it is healthy and is what is declared; otherwise it is rebuilt.
+Scenarios share the system as long as it is healthy and they declare the same one; otherwise it is rebuilt.
 
 It imports more than fifteen modules: seven fetch parts of a system, and the others say where one can run.
 """
@@ -24,20 +24,20 @@ from chaos.runtime.local import LocalRuntime
 from chaos.scenario.model import SystemSpec
 
 Echo = Callable[[str], None]
-_DRIVERS_GIB = 2.0  # of the pipeline and of the judge; brokers and workers of an external system are elsewhere
+_DRIVERS_GIB = 2.0  # for the pipeline and the judge; brokers and workers of an external system are elsewhere
 
 
 @dataclass(slots=True)
 class Environment:
-    """The system, and where it runs.
+    """The system and its runtime.
 
     Attributes:
-        runs: where its folders are made.
-        echo: told what is done, for people.
+        runs: the folder for its folders.
+        echo: called with lines for people about every action.
         runtime: one of `chaos.runtime.capabilities.RUNTIMES`.
-        external: the system that is already there, when that is to be used.
+        external: the existing system, if one is to be used.
         ups_s: seconds that each start of a system took.
-        parts: those of this environment; None before the first system.
+        parts: the parts of this environment; None before the first system.
     """
 
     runs: Path
@@ -51,13 +51,13 @@ class Environment:
     _spec: SystemSpec | None = None
 
     def system(self, spec: SystemSpec, *, with_spark: bool = True) -> System:
-        """A healthy system: the one that runs, if it is what is declared, or a new one.
+        """Return a healthy system: the running one, if it fits the declaration, or a new one.
 
         Args:
-            with_spark: whether Spark's daemons are needed; they are started when they are for the first time.
+            with_spark: whether Spark's daemons are needed; they are started at the first need.
 
         Raises:
-            RuntimeUnavailableError: it cannot be had.
+            RuntimeUnavailableError: it cannot be started.
         """
         with signals.never_lost():
             system = self._healthy(spec, with_spark=with_spark)
@@ -67,28 +67,28 @@ class Environment:
 
     def _healthy(self, spec: SystemSpec, *, with_spark: bool) -> System:
         if self._system is not None and self._spec != spec and self.external is None:
-            self.echo("another system is declared now, so the one that runs is ended")
+            self.echo("the next scenario declares another system, so the running one is ended")
             self.close()
         self._spec = spec
         if self._system is not None and not _heals(self._system):
             self.echo(f"the system is not healthy and is rebuilt: {'; '.join(self._system.unhealthy())}")
             self.close()
         if self._system is None:
-            self.close()  # where the one before did not come to be, its warden still waits
+            self.close()  # if the one before failed to start, its warden still waits
             self._system = self._started(spec, with_spark=with_spark)
         return self._system
 
     def packages(self, coordinates: Sequence[str]) -> tuple[Path, ...]:
-        """The jars of these packages; there must have been a system.
+        """Return the jars of these packages; there must have been a system.
 
         Raises:
-            RuntimeUnavailableError: they cannot be had.
+            RuntimeUnavailableError: they cannot be fetched.
         """
         assert self.parts is not None  # noqa: S101 - a slip of ours, not of the user
         return packages.ensure(coordinates, jars.Ivy(self.parts.java, spark_versions.home_here()), self.echo)
 
     def logs(self) -> list[Path]:
-        """The logs of brokers, Toxiproxy and Spark's daemons, and not the brokers' data: their files have this ending too."""
+        """Logs of brokers, Toxiproxy and Spark's daemons, without the brokers' data, whose files have this ending too."""
         if self._system is None:
             return []
         return sorted(path for pattern in ("*.log", "spark/*.log") for path in self._system.folder.glob(pattern))
@@ -106,7 +106,7 @@ class Environment:
         needed_gib = preflight.MEMORY_GIB if self.external is None else _DRIVERS_GIB
         preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
         for name in warden.leftovers(session_files()):
-            self.echo(f"ended what an earlier crash had left: {name}")
+            self.echo(f"ended {name}, left by an earlier crash")
         self.parts = parts = artifacts.ensure(self.echo)
         if self.external is None:
             parts = artifacts.of_spark(spec.spark.version, parts, self.echo)
@@ -123,13 +123,13 @@ class Environment:
             system = managed_system(place, kafka, brokers=brokers, workers=workers, config=config)
         else:
             system = external_system.found(place, self.external, self.echo)
-        self._system = system  # before it is started, so that `close` removes the data of one that does not come up
+        self._system = system  # before the start, so that `close` removes the data of a system that does not come up
         system.start(self.echo, with_spark=with_spark)
         self.ups_s.append(system.up_s)
         return system
 
     def _new_runtime(self) -> tuple[Runtime, Addresses]:
-        """Where processes are started, and where they will listen."""
+        """Open the runtime for processes, and choose the plan of their addresses."""
         if self.runtime == "containers":
             from chaos.runtime.docker import runtime as containers  # noqa: PLC0415 - Docker's libraries take half a second, and are needed here only
 

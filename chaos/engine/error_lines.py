@@ -1,8 +1,8 @@
-"""Which lines of a program's log tell its error.
+"""Finding the lines of a program's log that show its error.
 
-A program rarely ends with it: an orderly shutdown, a supervisor or a stack trace comes after. There is no standard for logs, so
-a line is judged by its looks. Two kinds are told apart: what a runtime prints of an error that nobody caught, and what programs
-and clients log while they go on, which matters less.
+The error is rarely the last line: an orderly shutdown, a supervisor or a stack trace follows. There is no standard for logs, so
+a line is judged by its looks. There are two kinds: lines that a runtime prints for an uncaught error, and lines that programs
+and clients log while they go on, which matter less.
 """
 
 import json
@@ -15,12 +15,12 @@ from chaos.common.errors import one_line
 
 _TAIL_BYTES = 65_536
 _MOST_CHARACTERS = 300
-_SUPERVISED = re.compile(rb'\{"supervisor": "(?P<event>\w+)"')  # of `chaos.contract.supervisor`
+_SUPERVISED = re.compile(rb'\{"supervisor": "(?P<event>\w+)"')  # printed by `chaos.contract.supervisor`
 _ENDED = frozenset({b"ended", b"stopped"})
 _LOADED = b'{"event": "loaded"'
 
 _FRAME = re.compile(rb"\s+(at \S+\(|\.\.\. \d+ (more|common frames omitted)$)")
-_LOGGED = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN) ")  # by Spark's own pattern
+_LOGGED = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN) ")  # Spark's own pattern
 _NAMED = re.compile(rb"(Error|Exception)\b")
 
 _TRACEBACK = b"Traceback (most recent call last):"
@@ -44,14 +44,14 @@ _GRAVE = re.compile(
     """,
     re.VERBOSE,
 )
-_LEVEL_AT_MOST = 120  # bytes from the begin of a line within which its level is
+_LEVEL_AT_MOST = 120  # bytes from the start of a line that hold its level
 
 
 def last_line(log: Path) -> str:
-    """The last line that is not blank, shortened; "" if there is none, or no log.
+    """Return the last line that is not blank, shortened; "" if there is none, or no log.
 
-    After a program has told its error, its supervisor tells that it has ended, and Java how it came there: these lines are
-    passed over where there is more. So is what Spark logs while it stops, where an error is told before it.
+    Behind a program's error come its supervisor's report of the end, and Java's stack trace: these lines are skipped if there
+    are others. So are Spark's lines while it stops, if an error comes before them.
     """
     lines = [line for line in reversed(_tail(log)) if line.strip()]
     told = [*filterfalse(_says_nothing_of_the_error, lines)] or [*lines[:1], b""]
@@ -60,9 +60,9 @@ def last_line(log: Path) -> str:
 
 
 def last_errors(log: Path, most: int = 1) -> list[str]:
-    """The last lines that look like an error, shortened, in their order; no line is there twice. Empty where none does.
+    """Return the last lines that look like an error, shortened, in their order, each once; empty if none does.
 
-    Where an error was not caught, what was only logged before is left out.
+    Before an uncaught error, lines that were only logged are left out.
     """
     lines = _tail(log)
     uncaught = [*_uncaught(lines)]
@@ -79,7 +79,7 @@ def _tail(log: Path) -> list[bytes]:
 
 
 def _uncaught(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """What a runtime prints of an error that nobody caught; of a traceback of Python its last line, whatever that is called."""
+    """Yield the lines of uncaught errors; of a Python traceback the last line, whatever its error is called."""
     in_traceback = False
     for line in lines:
         if line.lstrip(b" |+").startswith(_TRACEBACK):
@@ -92,14 +92,14 @@ def _uncaught(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _is_grave(line: bytes) -> bool:
-    """Whether its level is that of an error. Of one that has two, the first is its level: ``WARN Lost task (an Error)``."""
+    """Whether its level is that of an error. The first level in a line counts: ``WARN Lost task (an Error)``."""
     head = line[:_LEVEL_AT_MOST]
     grave, harmless = _GRAVE.search(head), _HARMLESS.search(head)
     return grave is not None and (harmless is None or grave.start() <= harmless.start()) and not _is_event(line)
 
 
 def _is_event(line: bytes) -> bool:
-    """Whether a program reports with it what it does (docs/adapters.md)."""
+    """Whether the line is a program's report of an event (docs/adapters.md)."""
     if not line.startswith(b'{"event"'):
         return False
     try:
@@ -109,7 +109,7 @@ def _is_event(line: bytes) -> bool:
 
 
 def _says_nothing_of_the_error(line: bytes) -> bool:
-    """Whether this says that a program ended, or how far a loader came, or is a place in the stack of a Java error."""
+    """Whether this reports the end of a program, or a loader's progress, or is a place in the stack of a Java error."""
     supervised = _SUPERVISED.match(line)
     said = supervised is not None and supervised["event"] in _ENDED
     return said or _FRAME.match(line) is not None or line.startswith(_LOADED)

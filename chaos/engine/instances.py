@@ -1,6 +1,6 @@
-"""One started process of a run: what its log has said since it was looked at last, and how it ended.
+"""One started process of a run: the new messages in its log, and its end.
 
-A message is a line of JSON. It begins with an event of the process, or with what its supervisor says of it
+A message is a line of JSON. It begins with an event of the process, or with a report of its supervisor
 (`chaos.contract.supervisor`); every other line only stays in the log.
 """
 
@@ -19,7 +19,7 @@ from chaos.engine.error_lines import last_errors, last_line
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 
 _SUPERVISOR = "supervisor"
-# How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
+# Errors of Kafka's clients, in Java and librdkafka, when a broker has refused an old producer or member (KIP-98, KIP-345).
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
 _FENCED = re.compile(
     r"ProducerFenced|PRODUCER_FENCED|InvalidProducerEpoch|INVALID_PRODUCER_EPOCH|FencedInstanceId|FENCED_INSTANCE_ID|\b_FENCED\b"
@@ -27,7 +27,7 @@ _FENCED = re.compile(
 
 
 class Instance:
-    """One started process, and how far its log has been read."""
+    """One started process, and the read part of its log."""
 
     def __init__(self, runtime: Runtime, spec: ProcessSpec, *, has_events: bool) -> None:
         self._read_bytes = 0
@@ -40,12 +40,12 @@ class Instance:
         return self.process.spec.name
 
     def contest(self) -> None:
-        """Another instance runs beside it from now on: what it says of being fenced counts from here."""
+        """Let its reports of being fenced count from here on: another instance runs beside it now."""
         if self._contested_at_bytes is None:
             self._contested_at_bytes = self.process.spec.log.stat().st_size
 
     def fenced(self) -> str:
-        """What it has said of being fenced since `contest`, shortened: its event, or the first such error; "" if nothing."""
+        """Return its report of being fenced since `contest`, shortened: its event, or the first such error; "" without one."""
         if self._contested_at_bytes is None:
             return ""
         with self.process.spec.log.open("rb") as log:
@@ -53,7 +53,7 @@ class Instance:
             return next(filter(None, (self._fencing(line) for line in log)), "")
 
     def new_messages(self) -> Iterator[Mapping[str, Any]]:
-        """The messages in the log since the last call."""
+        """Yield the messages in the log since the last call."""
         with self.process.spec.log.open("rb") as log:
             log.seek(self._read_bytes)
             for line in log:
@@ -65,7 +65,7 @@ class Instance:
                     yield message
 
     def terminate(self) -> dict[str, int]:
-        """Send SIGTERM to its supervisor; its name and pid, or nothing if it has ended already."""
+        """Send SIGTERM to its supervisor; return its name and pid, or nothing if it has ended already."""
         if not self.process.alive():
             return {}
         with suppress(psutil.NoSuchProcess):
@@ -73,7 +73,7 @@ class Instance:
         return {self.name: self.process.pid}
 
     def how_it_ended(self, when: str) -> str:
-        """The exit code of a process that has ended, the last line of its log, and its error if that is another line."""
+        """Word the exit code of a process that has ended, the last line of its log, and its error if that is another line."""
         path = self.process.spec.log
         log, last = f"logs/{path.name}", last_line(path)
         errors = "".join(f"its error, in {log}: {error}; " for error in last_errors(path) if error != last)
@@ -81,7 +81,7 @@ class Instance:
         return f"{self.process.exit_code()} {when}; {errors}{tail}"
 
     def _fencing(self, line: bytes) -> str:
-        """What a line says of being fenced; "" if nothing."""
+        """Return a line's report of being fenced; "" without one."""
         said = _message(line, self._words)
         if said and said["event"] == "fenced":
             return str(said.get("why", "fenced"))
@@ -90,9 +90,9 @@ class Instance:
 
 
 def _message(line: bytes, words: Iterable[str]) -> dict[str, Any] | None:
-    """The message of a line, with its name as ``event``; None if it has none that begins with one of these words.
+    """Parse the message of a line, with its name as ``event``; None if it has none that begins with one of these words.
 
-    A line that begins as a message does may still be the user's own: what is not a message only stays in the log.
+    A line that begins like a message may still be the user's own: then it only stays in the log.
     """
     word = next((word for word in words if line.startswith(b'{"%s"' % word.encode())), "")
     try:
@@ -104,7 +104,7 @@ def _message(line: bytes, words: Iterable[str]) -> dict[str, Any] | None:
 
 
 def spec_of(name: str, command: Command, folder: Path) -> ProcessSpec:
-    """What is to be started; its log is ``<folder>/logs/<name>.log``."""
+    """Describe the process to start; its log is ``<folder>/logs/<name>.log``."""
     scratch = folder / "tmp"
     scratch.mkdir(exist_ok=True)
     of_this_machine = {} if command.image else {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}

@@ -1,13 +1,13 @@
 """The nemesis injects faults: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
 
-A test that injects its faults one by one lets it `begin` and `end` each; that is done in threads too, so that no signal
-interrupts the middle of a step.
+A test that injects its faults one by one calls `begin` and `end` for each; they use threads too, so that no signal interrupts
+the middle of a step.
 
 A trigger on a request holds that request on the wire. It is let go as soon as the fault is in force, or by the fault itself.
 
-`heal_all` undoes every injection, last in first out; the run calls it whatever has happened. This module is one of the three
-places with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN, and it must not
-keep the next fault from being healed.
+`heal_all` undoes every injection, last in first out; the run calls it in any case. This module is one of the three places with
+a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN, and it must not keep the next
+fault from being healed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +47,7 @@ _JOIN_S = 0.2
 _NS_PER_MS = 1_000_000
 _END_S = 30.0
 _RESUMES_WITHIN_S = 60.0
-_POSITION_WITHIN_S = 10.0  # it is sampled once a second, on a machine that may be busy
+_POSITION_WITHIN_S = 10.0  # the position is sampled once a second, on a machine that may be busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Nemesis:
     """Carries out the schedule of one run."""
 
     def __init__(self, schedule: Schedule, context: FaultContext, history: History, stop: Flag) -> None:
-        """Nothing happens before `approach` and `run`.
+        """Prepare; nothing happens before `approach` and `run`.
 
         Args:
             stop: set when the run ends early; triggers and holds end at once then.
@@ -79,9 +79,10 @@ class Nemesis:
         self._threads: list[Thread] = []
 
     def approach(self) -> None:
-        """Begin in the background with what would be too slow at the moment of injection. No trigger waits for it.
+        """Begin slow preparations of injections in the background. No trigger waits for them.
 
-        To be called as soon as the pipeline runs: an approach takes seconds, in which the requests that a trigger counts pass.
+        To be called as soon as the pipeline runs: an approach takes seconds, and meanwhile the requests that a trigger counts
+        pass.
         """
         if any(_has_approach(step.fault) for step in self._schedule.steps):
             with signals.deferred():  # `heal_all` can join a thread only if it was started
@@ -92,7 +93,7 @@ class Nemesis:
         """Carry out all steps, and return when the last one has ended.
 
         Args:
-            check: called several times a second in this thread; what it raises is raised here.
+            check: called several times a second in this thread; its errors are raised here.
         """
         with signals.deferred():
             self._threads = [
@@ -106,19 +107,19 @@ class Nemesis:
         """Carry out one more step as far as its proof, beside those of the schedule; it stays in force until `end`.
 
         Args:
-            check: as that of `run`.
+            check: as in `run`.
         """
         self._released[step.name] = Flag()
         self._in_thread(step.name, partial(self._begin, step, watch), check)
 
     def end(self, name: str, check: Callable[[], None], *, at_once: bool = False) -> None:
-        """Heal what was begun, once it has been in force for as long as it declares, or at once."""
+        """Heal a begun fault, once it has been in force for its declared time, or at once."""
         if at_once:
             self._released[name].set()
         self._in_thread(name, partial(self._end, name), check)
 
     def heal_all(self) -> None:
-        """Heal what is still in force. From then on nothing can be injected."""
+        """Heal all faults in force. From then on nothing can be injected."""
         with self._lock:
             self._stop.set()
             names = list(self._in_force)
@@ -168,7 +169,7 @@ class Nemesis:
         return self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(when), moment=when.moment)
 
     def _strike(self, step: Step) -> bool:
-        """Put it in force and ask for its proof; whether it is in force."""
+        """Put it in force and get its proof; return whether it is in force."""
         if not self._do("inject", step.name, lambda: self._inject(step), kind=step.fault.kind, draw=step.draw):
             return False
         self._do("prove", step.name, lambda: self._prove(step.name))
@@ -177,7 +178,7 @@ class Nemesis:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """Wait until there are fewer faults in force than may be at once. A run that is stopped meanwhile injects nothing."""
+        """Wait until fewer faults than the limit are in force. A run that is stopped meanwhile injects nothing."""
         taken = False
         while self._slots is not None and not taken and not self._stop.is_set():
             taken = self._slots.acquire(timeout=_JOIN_S)
@@ -188,10 +189,10 @@ class Nemesis:
                 self._slots.release()
 
     def _goes_on(self, step: Step, watch: Watch) -> bool:
-        """Whether the fault is to be injected, where the number of faults at once is limited.
+        """Whether to inject the fault, if the number of simultaneous faults is limited.
 
         The output must have grown since the last heal: a fault in a pipeline that stands still proves nothing. A random fault
-        is spared when its turn comes after all of the workload has passed.
+        is spared when its turn comes after the whole workload has passed.
         """
         if self._slots is None:
             return True
@@ -211,7 +212,7 @@ class Nemesis:
         return OutputResumed(fault=name, committed=triggers.committed(self._history))
 
     def _is_too_late(self, watch: Watch) -> bool:
-        """Whether all of the workload has passed; where the output says so, the pipeline's position is waited for."""
+        """Whether the whole workload has passed; if the output suggests it, wait for the pipeline's position."""
         with suppress(DeadlineError):
             clock.wait_until(
                 lambda: triggers.committed(self._history) < watch.total or triggers.through(watch) or self._stop.is_set(),
@@ -297,7 +298,7 @@ class Nemesis:
             self._do("release", name, lambda: _removed(name, request_hold))
 
     def _do(self, step: FaultStep, name: str, action: Callable[[], EventValue], **value: Any) -> bool:
-        """Do one thing with one fault, and record that it began and how it ended; whether it did not fail."""
+        """Do one step of a fault, and record its begin and its end; return whether it succeeded."""
         self._history.record(FaultStepBegan(step=step, fault=name, **value))
         try:
             outcome = action()
@@ -318,9 +319,9 @@ def _approached(step: Step, context: FaultContext) -> FaultApproached:
 
 
 def _let_go_of(request_hold: RequestHold | None, fault: FaultBase) -> Mapping[str, Any]:
-    """Let a request go that was held until its fault is in force, unless the fault is about the request itself.
+    """Let go of the request that was held until its fault is in force, unless the fault is about the request itself.
 
-    Returns how long after the request came the fault was in force.
+    Return the milliseconds from the request's interception until the fault was in force.
     """
     interception = request_hold.interception() if request_hold else None
     if request_hold is None or interception is None:

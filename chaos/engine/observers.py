@@ -1,6 +1,6 @@
-"""Samplers watch a run while it goes on, each in a thread of its own.
+"""Samplers that watch a run while it goes on, each in a thread of its own.
 
-They ask the brokers, on the audit listener, how far the run is, and where the pipeline is by its own account.
+They read the run's progress and the pipeline's positions from the brokers, over the audit listener.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,15 +53,15 @@ class Sampler(Poller):
         by_positions: bool = False,
         counted: Counted | None = None,
     ) -> None:
-        """The output is that of the source when the loader itself is under test.
+        """Prepare; if the loader itself is under test, its topic is the output.
 
         Args:
-            sources: all topics that are filled.
-            output: asks for its end.
-            records: of the workload.
-            total: rows that the output will have.
-            by_positions: whether how many that are is not known, and those are counted that the pipeline has read.
-            counted: counts the records of the output; without it, they are told by its end.
+            sources: all filled topics.
+            output: requests the end of the output.
+            records: number of records in the workload.
+            total: number of rows that the output will have.
+            by_positions: whether that number is unknown, so that the records that the pipeline has read count instead.
+            counted: counts the records of the output; without it, its end does.
         """
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
@@ -87,7 +87,7 @@ class Sampler(Poller):
             self._before = sample
 
     def _sample(self) -> ProgressSampled | None:
-        """None while a leader does not answer; the reason is in the history."""
+        """Return a sample; None while a leader does not answer, with the reason in the history."""
         try:
             written = sum(self._kafka.end(*one, IsolationLevel.READ_UNCOMMITTED) for one in self._sources)
             end = self._output(IsolationLevel.READ_COMMITTED)
@@ -114,7 +114,7 @@ class PipelineSampler(Poller):
     def __init__(
         self, kafka: Kafka, history: History, sources: Sequence[Topic], *, positions: Positions, executors: Executors
     ) -> None:
-        """The positions are asked of the pipeline, in all topics that are filled; executors are counted from outside."""
+        """Prepare; the positions are the pipeline's, in all filled topics, and executors are counted from outside."""
         super().__init__("pipeline sampler", every_s=_PIPELINE_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
@@ -128,9 +128,9 @@ class PipelineSampler(Poller):
             positions = dict(sorted(self._positions().items()))
             ends = numbered_through(self._sources, lambda one: self._kafka.offsets(*one))
             beside = sum(lag_beside(self._kafka, self._positions).values())
-        except (KafkaException, OSError):  # the second while a fault removes the checkpoint
+        except (KafkaException, OSError):  # OSError while a fault removes the checkpoint
             return
-        except InconclusiveError:  # its format is not known, which the phases of the run say
+        except InconclusiveError:  # its format is unknown, which the phases of the run report
             self._stop.set()
             return
         lag = sum(max(0, one.lso - max(one.low, positions.get(number, 0))) for number, one in ends.items())
@@ -141,9 +141,9 @@ class PipelineSampler(Poller):
 
 
 class Lookout(Poller):
-    """Looks at the ends of the sink, for `verifiers.precedence`; it keeps what it saw, and records nothing.
+    """Looks at the ends of the sink, for `verifiers.precedence`; it keeps its looks, and records nothing.
 
-    The high watermark is what counts: an open transaction of another producer does not hold it back.
+    The high watermark counts, since an open transaction of another producer does not hold it back.
     """
 
     def __init__(self, kafka: Kafka, topic: Topic) -> None:
@@ -160,7 +160,7 @@ class Lookout(Poller):
         asked_at_ms = clock.now_ms()
         try:
             ends = self._kafka.ends(*self._topic, IsolationLevel.READ_UNCOMMITTED)
-        except KafkaException:  # a look that was not answered says nothing
+        except KafkaException:  # no answer, no news
             return
         answered_at_ms = clock.now_ms()
         for number, end in ends.items():

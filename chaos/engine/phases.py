@@ -1,6 +1,6 @@
-"""The phases of a run, each a function of what it needs. Their order, and which of them may fail, is in `chaos.engine.run`.
+"""The phases of a run, one function each. `chaos.engine.run` has their order, and the phases that may fail.
 
-Phase 6, observe, is in `chaos.engine.run_evidence`; how long each waits is in `chaos.engine.run_plan`.
+Phase 6, observe, is in `chaos.engine.run_evidence`; the deadlines are in `chaos.engine.run_plan`.
 """
 
 import json
@@ -77,7 +77,7 @@ def inject(
     """Carry out the schedule; without faults, wait until the workload has passed.
 
     Args:
-        seen: why nothing moves.
+        seen: words the reason why nothing moves.
 
     Raises:
         StandstillError: the workload has not passed, and the output stands still.
@@ -115,7 +115,7 @@ def recover(
 ) -> None:
     """Wait until output grows again: the pipeline's own time to come back belongs to the fault, not to the drain.
 
-    Where no fault was put in force, there is nothing to come back from.
+    Without a fault in force before, there is nothing to wait for.
 
     Raises:
         StandstillError: it does not grow.
@@ -138,10 +138,10 @@ def recover(
 
 
 def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, positions: ends.Positions | None) -> None:
-    """Wait until the loaders have ended and nothing is left to do, and end the pipeline.
+    """Wait until the loaders have ended and no work is left, and end the pipeline.
 
     Args:
-        positions: asks the pipeline for them; None when there is no pipeline, or it has none.
+        positions: requests the pipeline's positions; None without a pipeline, or if it has none.
     """
     clock.wait_until(lambda: processes.nothing_is_loaded, within_s=plan.loads_within_s, reason="the loader to end")
     for loader in processes.loaders.values():
@@ -158,11 +158,11 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
     reason = "the pipeline to reach the end of its source"
     try:
-        unanswered = (KafkaException,)  # a broker that does not answer now is asked again
+        unanswered = (KafkaException,)  # a broker that does not answer now may answer later
         clock.wait_until(
             drained, within_s=plan.drains_within_s, reason=reason, ignore=unanswered, seen=seen, left=lambda: ends.to_do(last)
         )
-    except InconclusiveError:  # the pipeline has ended, as a scenario may expect; it does not expect that of the loader
+    except InconclusiveError:  # the pipeline has ended, which a scenario may expect; a loader must not
         _require_all_loaded(plan, history, processes)
         raise
     processes.stop()
@@ -176,7 +176,7 @@ def _require_all_loaded(plan: RunPlan, history: History, processes: RunProcesses
 
 
 def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
-    """Those that are alike at once, so that most runs wait only once for replicas in sync."""
+    """Make the topics, equal ones at once, so that most runs wait only once for replicas in sync."""
     alike: dict[str, list[str]] = {}
     for name in plan.topics.names:
         alike.setdefault(plan.scenario.topics[name].model_dump_json(), []).append(name)
@@ -194,7 +194,7 @@ def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
 def require_all_loaded(
     history: History, loader: ManagedProcess | None, records: int, name: str = LOADER, *, refused: int = 0
 ) -> None:
-    """Refuse another workload than was asked for: the pipeline had an easier life than the scenario declares.
+    """Refuse a workload other than the declared one: the pipeline had an easier life than the scenario demands.
 
     Raises:
         InconclusiveError: the loader failed, or was never started; or another number of records was refused.
@@ -209,16 +209,16 @@ def require_all_loaded(
     if counted != refused:
         why = loaded.content.get("why", "") if loaded else ""
         raise InconclusiveError(
-            f"the {name}: {counted} of {records} records were refused for good{f' ({why})' if why else ''}, and the workload "
-            f"declares refused: {refused}; see `fail` in its ledger, and declare as many as are meant to be refused"
+            f"the {name}: brokers refused {counted} of {records} records for good{f' ({why})' if why else ''}, but the "
+            f"workload declares refused: {refused}; see `fail` in its ledger, and declare the number that brokers should refuse"
         )
 
 
 def _understood(plan: RunPlan, positions: ends.Positions | None) -> None:
-    """Raise at once where a checkpoint has a format that nobody knows, which would be waited for in vain.
+    """Refuse a checkpoint of an unknown format at once, since waiting for it is in vain.
 
     Raises:
-        InconclusiveError: it has.
+        InconclusiveError: its format is unknown.
     """
     if positions is not None and not plan.group:
         with suppress(OSError):  # a fault removes it

@@ -1,4 +1,4 @@
-"""How a declared pipeline becomes one that can be run, with the loader that fills its source."""
+"""Turning a declared pipeline into one that can be run, with the loader that fills its source."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,11 +22,11 @@ _SUBMITTED_WITHIN_S = 180.0
 
 
 def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
-    """The topics of one run of a scenario: ``<prefix><name>-<suffix>`` each.
+    """Name the topics of one run of a scenario: ``<prefix><name>-<suffix>`` each.
 
     Args:
-        prefix: empty where the cluster is ours.
-        suffix: of this run alone.
+        prefix: empty if the cluster is ours.
+        suffix: unique for this run.
     """
     names = {name: f"{prefix}{name}-{suffix}" for name in scenario.used}
     sizes = {name: scenario.topics[name].partitions for name in names}
@@ -42,20 +42,20 @@ def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
 
 
 def pipeline_of(declared: Pipeline, parts: Parts, packages: Sequence[Path] = ()) -> Deployed | None:
-    """The pipeline that a scenario declares; None when the loader itself is under test.
+    """Make the pipeline that a scenario declares; None when the loader itself is under test.
 
     Args:
-        parts: what it may need: the Java that runs the system, Kafka's own programs, and Spark.
+        parts: for its needs: the Java that runs the system, Kafka's own programs, and Spark.
         packages: the jars of its packages.
     """
     return Deployed(declared, Tools.of(parts, packages)) if Capability.PIPELINE in declared.capabilities else None
 
 
 def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -> FillSource | UserLoader:
-    """The loader that a scenario declares for a topic.
+    """Make the loader that a scenario declares for a topic.
 
     Args:
-        parts, seed: for a loader of the user's own.
+        parts, seed: for a user's loader.
     """
     if filling.rows is not None and filling.rows.SENDS_ITSELF:
         programs = {"java": str(parts.java), "kafka_tools": parts.tools_class_path}
@@ -65,14 +65,14 @@ def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -
 
 
 def application_of(spark: SparkCluster) -> Callable[[], SparkApp]:
-    """Asks for the application of the pipeline, and waits for it: its driver may have been started just now."""
+    """Return a function that finds the pipeline's application, and waits for it: its driver may have just started."""
     asks = partial(submitted, spark)
-    reason = "a driver of Spark to answer"
+    reason = "a Spark driver to answer"
     return partial(clock.wait_until, asks, within_s=_SUBMITTED_WITHIN_S, reason=reason, ignore=(LookupError, OSError))
 
 
 def endpoints(system: System, client: str) -> Endpoints:
-    """Where the clients of a group find the system."""
+    """Return the system's addresses for the clients of a group."""
     assert client in CLIENTS  # noqa: S101 - a slip of ours, not of the user
     kafka, spark = system.kafka, system.spark
     return Endpoints(

@@ -1,7 +1,7 @@
 """The processes of a run: the loaders, each of which fills a topic, and the pipeline under test.
 
-Both report what they do as JSON lines on their standard output, as any Spark application might log its progress. These lines
-are copied to the history, and nothing else is asked of a pipeline.
+Both report their actions as JSON lines on their standard output, as any Spark application might log its progress. These lines
+are copied to the history, and a pipeline needs nothing else.
 """
 
 import sys
@@ -45,7 +45,7 @@ class ManagedProcess:
         """Start the process; its log is ``<folder>/logs/<name>.log``.
 
         Args:
-            instance: the command of another instance, from its number; None where there can be no other.
+            instance: makes the command of another instance from its number; None if there can be no other.
         """
         self.name = name
         self._history = history
@@ -65,11 +65,11 @@ class ManagedProcess:
 
     @property
     def process(self) -> Process:
-        """The instance that does the work: after `take_over` the second one, unless the first has fenced it and it ended."""
+        """The working instance: after `take_over` the second one, unless the first has fenced it and it ended."""
         return self._instance.process
 
     def listen(self) -> list[Mapping[str, Any]]:
-        """The messages since the last call; they are written to the history as well."""
+        """Return the messages since the last call, and write them to the history as well."""
         messages = list(self._instance.new_messages())
         self._record(self.name, messages)
         if self._zombie:
@@ -82,7 +82,7 @@ class ManagedProcess:
         """Raise unless the process runs, or was killed by a fault that has not been healed yet.
 
         Raises:
-            InconclusiveError: it has ended; what it left undone proves nothing about the faults.
+            InconclusiveError: it has ended; its unfinished work proves nothing about the faults.
         """
         self.listen()
         self._fall_back()
@@ -93,44 +93,44 @@ class ManagedProcess:
                 raise InconclusiveError(f"{other.name} ended with {other.how_it_ended('in the middle of the run')}")
 
     def how_it_ended(self, when: str) -> str:
-        """Its exit code, its error as far as its log has one, and the last line of that."""
+        """Word its exit code, its error if its log has one, and the last line of the log."""
         return f"the {self.name} ended with {self._instance.how_it_ended(when)}"
 
     def last_errors(self) -> str:
-        """The last lines of its log that look like errors; "" if none does. It may have gone on after them."""
+        """Word the last lines of its log that look like errors; "" if none does. It may have gone on after them."""
         errors = last_errors(self.process.spec.log, _ERRORS_AT_MOST)
         return f"the last errors in logs/{self.process.spec.log.name}: {' | '.join(errors)}" if errors else ""
 
     def wait_until_started(self) -> None:
-        """Return when the process has reported that it started, and what it runs works.
+        """Return when the process has reported that it started, and its program works.
 
         Raises:
             InconclusiveError: the process ended first.
-            DeadlineError: it did not come so far in time.
+            DeadlineError: it did not start in time.
         """
         self._wait_until_started(before=None)
 
     def crash(self) -> Mapping[str, int]:
-        """Send SIGKILL to the whole process tree; name -> pid of what was killed. Until `restart` it may be dead."""
+        """Send SIGKILL to the whole process tree; return name -> pid of the killed. Until `restart` it may be dead."""
         self._down = True
         return {name: pid for one in self._working() for name, pid in one.process.kill_tree().items()}
 
     def running(self, command: str) -> Mapping[str, int]:
-        """Of all its processes, name -> pid of those whose command line contains a text."""
+        """Return name -> pid of its processes whose command line contains a text."""
         return {name: pid for one in self._working() for name, pid in one.process.running(command).items()}
 
     def terminate(self) -> Mapping[str, int]:
-        """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
+        """Send SIGTERM to its supervisor, which passes it on, and return at once. Until `restart` it may be gone."""
         self._down = True
         self._killed_before = [(one, self._last_report(one, "killed")) for one in self._working()]
         return {name: pid for one in self._working() for name, pid in one.terminate().items()}
 
     def has_ended(self) -> bool:
-        """Whether all that does the work has."""
+        """Whether all working instances have ended."""
         return not any(one.process.alive() for one in self._working())
 
     def resisted(self) -> str:
-        """What its supervisor says of copies that did not end after `terminate`, and were killed; "" if nothing."""
+        """Return its supervisor's report of copies that did not end after `terminate`, and were killed; "" without one."""
         self.listen()
         for one, before in self._killed_before:
             killed = self._last_report(one, "killed")
@@ -145,21 +145,21 @@ class ManagedProcess:
             self._wait_until_started(before[one.name], one)
 
     def start_again(self) -> list[Instance]:
-        """Start what does not run, and return at once; what was started."""
+        """Start the instances that do not run, and return them at once."""
         ended = [one for one in self._working() if not one.process.alive()]
         for one in ended:
-            with one.process.spec.log.open("ab") as log:  # what was killed may have left half a line
+            with one.process.spec.log.open("ab") as log:  # a killed process may have left half a line
                 log.write(b"\n" + STARTED_AGAIN)
             one.process.start()
         self._down = False
         return ended
 
     def pause(self) -> Mapping[str, int]:
-        """Send SIGSTOP to the whole process tree; name -> pid of what is stopped."""
+        """Send SIGSTOP to the whole process tree; return name -> pid of the stopped."""
         return {name: pid for one in self._working() for name, pid in one.process.pause_tree().items()}
 
     def resume(self) -> None:
-        """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
+        """Send SIGCONT; if a second instance has taken over, to the first one, the zombie."""
         if self._zombie:
             self._instance.contest()
             self._zombie.contest()
@@ -169,17 +169,17 @@ class ManagedProcess:
 
     @property
     def instances(self) -> int:
-        """How many work now."""
+        """Number of working instances."""
         return 1 + len(self._others)
 
     def scale(self, to: int) -> Mapping[str, int]:
-        """Start or tell to end as many as that takes, the newest first, and return at once; name -> pid of each of them.
+        """Start or end as many instances as needed, the newest first; return at once, with name -> pid of each of them.
 
         Raises:
-            LookupError: there can be no other instance of it.
+            LookupError: it can have no other instance.
         """
         if self._command_of is None:
-            raise LookupError(f"there is one {self.name}, and no other can be started")
+            raise LookupError(f"the {self.name} can have only one instance")
         changed = dict[str, int]()
         while self.instances > to:
             self._leaving.append(self._others.pop())
@@ -192,7 +192,7 @@ class ManagedProcess:
         return changed
 
     def wait_until_scaled(self) -> None:
-        """Return when all instances have reported that they started, and those that were told to end have ended.
+        """Return when all instances have reported that they started, and those with SIGTERM have ended.
 
         Raises:
             DeadlineError: one has not.
@@ -206,7 +206,7 @@ class ManagedProcess:
         )
 
     def _working(self) -> list[Instance]:
-        """The instance that does the work, and those beside it."""
+        """Return the working instance, and those beside it."""
         return [self._instance, *self._others]
 
     def _last_report(self, instance: Instance, event: str) -> ProcessReport | None:
@@ -214,11 +214,11 @@ class ManagedProcess:
 
     @property
     def _beside(self) -> list[Instance]:
-        """All others that may run still."""
+        """Return all other instances that may still run."""
         return [*([self._zombie] if self._zombie else []), *self._leaving, *self._others]
 
     def take_over(self) -> None:
-        """Start a second instance, with a log of its own, and return when it has reported that it started, and works."""
+        """Start a second instance, with its own log, and return when it has reported that it started, and works."""
         before = self._last_report(self._instance, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
@@ -226,7 +226,7 @@ class ManagedProcess:
         self._wait_until_started(before)
 
     def fenced(self) -> Mapping[str, str]:
-        """The instance that was fenced since the first one was resumed, and what it said of that; empty if none was.
+        """Return the instance that was fenced since the first one was resumed, and its report of that; empty if none was.
 
         A process that is merely gone was not fenced: it may have run out of memory. The zombie may fence the second one, too: a
         client that makes a new producer after its long pause takes its transactional.id back (``init_transactions``). If the
@@ -238,7 +238,7 @@ class ManagedProcess:
         return {self._zombie.name: said} if self._zombie and said else {}
 
     def zombie_ended(self) -> str:
-        """How the zombie ended; "" while it lives, and when there is none."""
+        """Word the end of the zombie; "" while it lives, and when there is none."""
         if self._zombie is None or self._zombie.process.alive():
             return ""
         return f"it ended with {self._zombie.how_it_ended('after it woke up')}"
@@ -250,7 +250,7 @@ class ManagedProcess:
         self.listen()
 
     def kill(self) -> None:
-        """Kill the process and all that it started."""
+        """Kill the process and everything that it started."""
         for one in (self._instance, *self._beside):
             one.process.kill_tree()
 
@@ -261,7 +261,7 @@ class ManagedProcess:
             self._instance, self._zombie = first, second
 
     def _wait_until_started(self, before: ProcessReport | None, instance: Instance | None = None) -> None:
-        """A driver that was started may take its time until its query reads: what is to be broken must be under way."""
+        """Wait until the process works, since faults need work under way: a driver's query may begin long after its start."""
         one = instance or self._instance
 
         def started() -> bool:
@@ -283,7 +283,7 @@ class StartedService:
     """A server beside Kafka that a run has started.
 
     Attributes:
-        address: where it listens, past its links.
+        address: its listening address, past its links.
     """
 
     name: str
@@ -291,11 +291,11 @@ class StartedService:
     process: ManagedProcess
 
     def wait_until_it_listens(self) -> None:
-        """Return when it does.
+        """Return when it listens.
 
         Raises:
             InconclusiveError: it ended first.
-            DeadlineError: nothing listened in time.
+            DeadlineError: it did not listen in time.
         """
 
         def listens() -> bool:
@@ -307,11 +307,11 @@ class StartedService:
         clock.wait_until(listens, within_s=_SERVES_WITHIN_S, reason=reason)
 
     def crash(self) -> Mapping[str, int]:
-        """Send SIGKILL to all of its processes; name -> pid of what was killed. Until `restart` it may be dead."""
+        """Send SIGKILL to all of its processes; return name -> pid of the killed. Until `restart` it may be dead."""
         return self.process.crash()
 
     def refuses(self) -> bool:
-        """Whether nothing listens there."""
+        """Whether nothing listens at its address."""
         return protocol.refused(self.address)
 
     def restart(self) -> None:
@@ -322,7 +322,7 @@ class StartedService:
 
 @dataclass(slots=True)
 class RunProcesses:
-    """The pipeline, the loaders and the services of one run, by their names, each from the moment when it was started."""
+    """The pipeline, the loaders and the services of one run, by their names, each from its start on."""
 
     runtime: Runtime
     history: History
@@ -336,7 +336,7 @@ class RunProcesses:
 
         Raises:
             InconclusiveError: it ended first.
-            DeadlineError: nothing listened in time.
+            DeadlineError: it did not listen in time.
         """
         host, port = service.address
         known = {"address": f"{host}:{port}", "folder": str(self.folder), "python": sys.executable}
@@ -349,10 +349,10 @@ class RunProcesses:
         self.services[service.name].wait_until_it_listens()
 
     def service(self, name: str) -> StartedService:
-        """One that was started, to break its processes.
+        """Return a started service, to break its processes.
 
         Raises:
-            LookupError: none of this name has been.
+            LookupError: the run has started no service of this name.
         """
         if name not in self.services:
             raise LookupError(f"this run has started no service {name}")
@@ -367,35 +367,35 @@ class RunProcesses:
 
     @property
     def nothing_is_loaded(self) -> bool:
-        """Whether no loader works any more; those that were never started, because the pipeline did not start, have ended."""
+        """Whether no loader works any more; loaders that were never started, for want of a pipeline, count as ended."""
         return not any(one.process.alive() for one in self.loaders.values())
 
     def crashable(self) -> ManagedProcess:
-        """The pipeline, to break its process.
+        """Return the pipeline, to break its process.
 
         Raises:
-            LookupError: none has been started.
+            LookupError: no pipeline has been started.
         """
         if self.pipeline is None:
             raise LookupError("this scenario has no pipeline to crash")
         return self.pipeline
 
     def check(self) -> None:
-        """Raise InconclusiveError when the pipeline or a service has ended, which must outlive the faults."""
+        """Raise InconclusiveError when the pipeline or a service has ended: both must outlive the faults."""
         for service in self.services.values():
             service.process.must_live()
         if self.pipeline is not None:
             self.pipeline.must_live()
 
     def error_of_pipeline(self) -> str:
-        """The last errors in its log; "" if there are none, or no pipeline was started."""
+        """Word the last errors in the pipeline's log; "" if there are none, or no pipeline was started."""
         return "" if self.pipeline is None else self.pipeline.last_errors()
 
     def hear_loaders(self) -> Mapping[str, ManagedProcess]:
-        """Read what loaders said at their ends: how many records were refused, and will not pass.
+        """Read the loaders' last reports: the numbers of refused records, which will not pass.
 
         Returns:
-            Those that have ended, by their names; all that they said has been read.
+            The ended loaders, by their names; all their reports have been read.
         """
         ended = {name: loader for name, loader in self.loaders.items() if not loader.process.alive()}
         for name, loader in ended.items():
@@ -411,17 +411,17 @@ class RunProcesses:
                 raise InconclusiveError(loader.how_it_ended("in the middle of the run"))
 
     def stop(self) -> None:
-        """End pipeline and loader. Services stay: the table that the pipeline has written may be in one of them."""
+        """End pipeline and loader. Services stay: one of them may hold the pipeline's table."""
         for process in self._started():
             process.stop()
 
     def stop_services(self) -> None:
-        """Tell them to end, and wait for that."""
+        """Send SIGTERM to the services, and wait for their ends."""
         for service in self.services.values():
             service.process.stop()
 
     def kill(self) -> None:
-        """Kill all that runs, services too."""
+        """Kill everything that runs, services too."""
         for process in (*self._started(), *(service.process for service in self.services.values())):
             process.kill()
 

@@ -1,7 +1,7 @@
-"""How many records an output has: the end of its log tells only how many offsets are taken, and transaction markers take some.
+"""The number of records in an output: the end of its log counts offsets, and transaction markers take some of them.
 
-A reader follows the log and counts. It may be late, while a leader moves for example, and progress must not be: what it has not
-read yet is counted by the share of records in what it has.
+A reader follows the log and counts. It may be late, e.g. while a leader moves, but progress must not be: the unread part is
+estimated by the share of records in the read part.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from chaos.contract.base import Topic
 
 _GROUP = "chaos-counter"  # librdkafka wants one; nothing is committed to it
 _AT_ONCE = 10_000
-_TURNS_AT_MOST = 20  # of one look
+_TURNS_AT_MOST = 20  # per look
 _BUFFER_KB = 16_384
 
 
@@ -21,13 +21,13 @@ class Counted:
     """Follows a topic of this run, from its first record on."""
 
     def __init__(self, cluster: Cluster, topic: Topic) -> None:
-        """Nothing is connected yet."""
+        """Prepare, without a connection."""
         own: dict[str, Any] = {
             "bootstrap.servers": cluster.bootstrap,
             "group.id": f"{cluster.prefix}{_GROUP}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "auto.offset.reset": "latest",  # where an election has cut the log off: what was counted was there
+            "auto.offset.reset": "latest",  # if an election has cut the log off: its counted records did exist
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": _BUFFER_KB,
             "log_level": 0,
@@ -39,7 +39,7 @@ class Counted:
         self._read_to: dict[int, int] = {}
 
     def records(self, end: int) -> int:
-        """How many records there are below the end of the log; exact where the reader has come that far.
+        """Return the number of records below the end of the log; exact if the reader has come that far.
 
         Args:
             end: the sum of the last stable offsets of all partitions.
@@ -47,7 +47,7 @@ class Counted:
         self._read_on()
         read = sum(self._read_to.values())
         unread = max(0, end - read)
-        if self._records and read:  # of offsets that were not read, so many are records as of those that were
+        if self._records and read:  # assume that unread offsets have the same share of records
             unread = unread * self._records // read
         return min(end, self._records + unread)
 
@@ -71,7 +71,7 @@ class Counted:
         return reader
 
     def _hear(self, message: Any) -> None:
-        """A record, or that there is none up to an offset; any other error is that of a moment."""
+        """Count a record, or note that there is none up to an offset; any other error is temporary."""
         error = message.error()
         if error is None:
             self._records += 1

@@ -1,4 +1,4 @@
-"""`chaos judge RUN`: phases 7 and 8 of a run that is over, from its files alone."""
+"""`chaos judge RUN`: phases 7 and 8 of a finished run, from its files alone."""
 
 import json
 import tempfile
@@ -28,8 +28,8 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         The exit code: 0 valid, 1 invalid, 3 unknown.
 
     Raises:
-        InconclusiveError: it cannot be judged: it is not a run directory, has no evidence, is damaged, or Spark failed; what
-            was found before stays.
+        InconclusiveError: it cannot be judged: it is not a run directory, has no evidence, is damaged, or Spark failed; earlier
+            findings stay.
     """
     _require_format(run)
     scenario = _read(run / "scenario.json", lambda path: Scenario.of_run(path.read_text(encoding="utf-8")))
@@ -37,7 +37,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
     replay = _replay(run)
     require_complete(events, run / "history.jsonl", was_judged=_was_judged(run))
-    parts = artifacts.at_hand()  # Spark starts sooner with its class archive; to read Parquet it needs no more than PySpark has
+    parts = artifacts.at_hand()  # Spark starts sooner with its class archive; to read Parquet it needs PySpark only
     try:
         with (
             tempfile.TemporaryDirectory(prefix="judge-", dir=run, ignore_cleanup_errors=True) as scratch,
@@ -48,7 +48,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         report.write()
     except OSError as error:
         what = f"{run} cannot be written ({error.strerror})"
-        raise InconclusiveError(f"{what}: copy it to where you may write, findings and report are put into it") from error
+        raise InconclusiveError(f"{what}; copy it to a writable place, for its new findings and report") from error
     echo(explain(report))
     return report.verdict.exit_code
 
@@ -65,7 +65,7 @@ def _read(path: Path, parse: Callable[[Path], T]) -> T:
 
 
 def _require_format(run: Path) -> None:
-    """Refuse what another version wrote: the same words may mean something else in it, and its files would be replaced.
+    """Refuse a run of another version: its words may mean something else, and its files would be replaced.
 
     Raises:
         InconclusiveError: another version wrote it.
@@ -80,7 +80,7 @@ def _require_format(run: Path) -> None:
 
 
 def _was_judged(run: Path) -> bool:
-    """Whether the report of the run tells of the end of its phase judge; one that cannot be read tells of nothing."""
+    """Whether the report of the run has the end of its phase judge; False if it cannot be read."""
     try:
         return any(phase["name"] == "judge" for phase in _report(run)["phases"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -88,12 +88,12 @@ def _was_judged(run: Path) -> bool:
 
 
 def _report(run: Path) -> Any:
-    """What the report of the run says, whatever version wrote it; an error where it cannot be read."""
+    """Read the report of the run, whatever version wrote it; errors are those of reading and parsing."""
     return json.loads((run / FILE).read_text(encoding="utf-8"))
 
 
 def _replay(run: Path) -> str:
-    """The command line that repeats the run: the one thing that only its report says."""
+    """Return the command line that repeats the run, the only fact that only its report has."""
     try:
         return str(_report(run)["replay"])
     except FileNotFoundError:

@@ -1,22 +1,22 @@
 """One run of one scenario, from nothing to a verdict.
 
-0. rows     rows of one's own are made, where a workload has some (`chaos.engine.workload_rows`)
-   twin     the same without faults, where that is what is expected and none is kept (`chaos.engine.twins`)
+0. rows     the user's rows are made, if a workload has some (`chaos.engine.workload_rows`)
+   twin     a run without faults, if its output is the expectation and none is kept (`chaos.engine.twins`)
 1. set_up   the system is healthy; topics made; the plan written down
 2. steady   workload and pipeline run; output flows
 3. inject   the nemesis: trigger, inject, prove, hold, heal; without faults, the workload passes through
-4. heal     every injection undone, last in first out, whatever happened; the cluster is healthy, output grows again
+4. heal     every injection undone in any case, last in first out; the cluster is healthy, output grows again
 5. drain    the workload ends; the pipeline reaches the end of its source; no transaction is open
 6. observe  ends fixed; topics and ledger landed as Parquet
 7. judge    verifiers read Parquet only
 8. report   made from the history and the findings alone (`chaos.report.model`)
 
 A pipeline that dies, a trigger that never comes or a drain that never ends is a problem that keeps the run from being VALID.
-What can still be observed is observed and judged: a duplicate is a duplicate in a crippled run too.
+The rest is observed and judged all the same: a duplicate is a duplicate in a crippled run too.
 
 `execute` carries out a schedule; in a run that is `under_way`, the block of a ``with`` is the phase inject.
 
-It imports more than fifteen modules: it is where all parts of a run meet, and names each of them once.
+It imports more than fifteen modules: all parts of a run meet here, and it names each of them once.
 """
 
 import shutil
@@ -58,11 +58,11 @@ class Stage:
     """A run in its phase inject.
 
     Attributes:
-        plan: its scenario is what is judged; a block may put another one there, of the same pipeline and workload.
+        plan: its scenario is judged; a block may put another one there, with the same pipeline and workload.
         flows: whether the phase steady has reached its end.
-        stands_still: whether output, or its end, was waited for in vain; what has never flowed is not waited for a second time.
-        is_through: asks whether the pipeline is past all of its source, and nothing more will come.
-        why: asks what is behind, and what is known of the reason.
+        stands_still: whether a wait for output, or for its end, was in vain; then no later phase waits for it again.
+        is_through: checks whether the pipeline is past all of its source, and nothing more will come.
+        why: words the work left, and the known reasons.
     """
 
     plan: RunPlan
@@ -76,7 +76,7 @@ class Stage:
 
 
 def execute(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession]) -> None:
-    """Run the phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
+    """Run phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
     with under_way(plan, system, history, spark) as stage:
         if not stage.stands_still:  # else there is nothing to break, and no trigger would come
             phases.inject(plan, stage.watch, stage.processes, stage.nemesis, stage.is_through, stage.why)
@@ -84,9 +84,9 @@ def execute(plan: RunPlan, system: System, history: History, spark: Callable[[],
 
 @contextmanager
 def under_way(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession]) -> Iterator[Stage]:
-    """Run the phases 1 to 7, with the block as phase 3; the outcome is in the history and the run directory.
+    """Run phases 1 to 7, with the block as phase 3; the outcome is in the history and the run directory.
 
-    An error that only says that the block proved nothing ends with it, every other error ends the run.
+    An error that only means that the block proved nothing ends with it; every other error ends the run.
 
     Args:
         spark: the judge's session.
@@ -124,7 +124,7 @@ def under_way(plan: RunPlan, system: System, history: History, spark: Callable[[
                 raise
             _come_to_rest(stage, system, history, positions, passed)
             if stage.stands_still and standstill.is_elsewhere(plan, system.kafka, positions):
-                positions = None  # they say nothing of what is in the sink
+                positions = None  # they prove nothing about the sink
         with phase("observe"):
             run_evidence.observe(
                 stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system), looks
@@ -136,7 +136,7 @@ def under_way(plan: RunPlan, system: System, history: History, spark: Callable[[
 def _come_to_rest(
     stage: Stage, system: System, history: History, positions: Positions | None, failed_before: list[ChaosError]
 ) -> None:
-    """The phases heal and drain; what stands still is healed and not waited for."""
+    """Run the phases heal and drain; a run that stands still is healed, but not drained."""
     stage.stands_still = stage.stands_still or _stands_still(failed_before)
     with _tolerated(history, "heal") as unmoved:
         phases.heal(system, stage.nemesis)
@@ -155,7 +155,7 @@ def _stands_still(failed: list[ChaosError]) -> bool:
 
 
 def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: Positions | None) -> FaultContext:
-    """What the faults of this run are aimed at: positions are those in the source, whatever is filled beside it."""
+    """Make the context of this run's faults; its positions are those in the source alone."""
     context = FaultContext(
         system,
         plan.topics.names,
@@ -207,7 +207,7 @@ def _pipeline_sampler(
 
 @contextmanager
 def _looking(plan: RunPlan, kafka: Kafka) -> Iterator[Looks | None]:
-    """The block is watched by a `Lookout`, if that is asked for; what it saw."""
+    """Watch the block with a `Lookout`, if a verifier needs it; give its looks."""
     if PRECEDENCE not in plan.scenario.verify:
         yield None
         return
@@ -217,7 +217,7 @@ def _looking(plan: RunPlan, kafka: Kafka) -> Iterator[Looks | None]:
 
 @contextmanager
 def in_phase(history: History, name: str) -> Iterator[None]:
-    """The block is a phase; the history has its begin, and its end or what it failed with."""
+    """Run the block as a phase; record its begin, and its end or its error."""
     try:
         with signals.never_lost():
             history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
@@ -230,7 +230,7 @@ def in_phase(history: History, name: str) -> Iterator[None]:
 
 @contextmanager
 def _tolerated(history: History, name: str) -> Iterator[list[ChaosError]]:
-    """A phase after whose failure there is still something to observe; what it failed with is in the list then."""
+    """Run the block as a phase whose failure leaves evidence to observe; the list gets its error."""
     failed: list[ChaosError] = []
     try:
         with in_phase(history, name):

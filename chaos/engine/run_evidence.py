@@ -1,4 +1,4 @@
-"""The evidence of a run, phase 6: what was filled and what was written, as it was at one moment, is landed as Parquet.
+"""The evidence of a run, phase 6: the filled topics and the output, at one moment, are landed as Parquet.
 
 It imports more than fifteen modules: each kind of evidence has another origin, and here they become one folder.
 """
@@ -30,11 +30,11 @@ from chaos.scenario.verifiers import TRANSACTIONS
 from verifiers.base import Bounds
 from verifiers.transactions import logs
 
-_OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a log again, and what is under test wrote the output
+_OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # they read the output again
 
 Looks = Callable[[], Iterable[tuple[Any, ...]]]
 Makers = Mapping[str, Looks]
-"""View -> what makes its rows."""
+"""View -> the function that makes its rows."""
 
 
 def observe(
@@ -47,15 +47,15 @@ def observe(
     read_table: Callable[[], table_rows.Landed] | None = None,
     looks: Looks | None = None,
 ) -> None:
-    """Land the topics. What was filled comes first: what the sink must hold is the model of that, as it was landed.
+    """Land the topics, the filled ones first: the model computes the sink's expected content from them, as they were landed.
 
-    The processes are stopped also after a drain that failed: a pipeline that went on would be ahead of what is read of it.
+    The processes are stopped also after a failed drain: a pipeline that went on would be ahead of its evidence.
 
     Args:
         looks: at the ends of the sink, while the run went on.
 
     Raises:
-        InconclusiveError: there is no ledger, because a loader never began, or what it said is not understood; or the table
+        InconclusiveError: there is no ledger, because a loader never began, or its output was not understood; or the table
             cannot be read.
     """
     processes.stop()
@@ -77,7 +77,7 @@ def observe(
 def _require_ledgers(plan: RunPlan) -> None:
     for ledger in (plan.folder / load.loader.ledger for load in plan.loads):
         if not ledger.exists():
-            why = "because the loader never began, or what it said was not understood; see its log"
+            why = "because the loader never began, or its output was not understood; see its log"
             raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
 
 
@@ -86,7 +86,7 @@ class _Over:
     """A run that is over.
 
     Attributes:
-        offsets: topic -> how far each partition is read.
+        offsets: topic -> the ends to which each partition is read.
         reached: the positions of the pipeline at that moment.
     """
 
@@ -129,16 +129,16 @@ class _Over:
         landing.land(self.spark, self._topic(name, plan.scenario.isolation), log, self.folder)
 
     def land_table(self, found: table_rows.Landed) -> None:
-        """Land the table that the pipeline has written, as its own Spark has read it."""
+        """Land the table that the pipeline has written, from the rows that its own Spark has read."""
         plan = self.plan
         number = plan.expectation.read(found.columns, self._asked(anywhere=True))
         partitions, verify = plan.topics.partitions, plan.scenario.verify
         table_rows.land(self.spark, found, number, self.folder, self.reached, partitions, verify)
 
     def land_transactions(self, rules: RequestRules) -> None:
-        """Land the internal topics, as far as they tell of the pipeline's group, and the batches that its transactions wrote.
+        """Land the internal topics, as far as they concern the pipeline's group, and the batches of its transactions.
 
-        With them goes what the proxies have seen of the group's readers.
+        The proxies' observations of the group's readers are landed with them.
 
         Raises:
             InconclusiveError: the group never committed in a transaction, or a broker does not answer.
@@ -161,7 +161,7 @@ class _Over:
         return landing.topic_of_run(self.kafka.bootstrap, name, isolation, self.kafka.cluster.java, headers=headers)
 
     def _acknowledged(self, load: Load) -> DataFrame | Numbering:
-        """What a topic must hold, by the ledger of its loader."""
+        """Return the records that a topic must hold, by the ledger of its loader."""
         plan, loader, lines = self.plan, load.loader, row_ids.lines_of(self.offsets[load.topics.source])
         ledger = plan.folder / loader.ledger
         if isinstance(loader, UserLoader):
@@ -176,20 +176,20 @@ class _Over:
         return ways.WayContext(self.spark, self._views, self.plan.topics.partitions, self.reached, lines, anywhere)
 
     def _views(self) -> Views:
-        """What the pipeline reads, as it was landed."""
+        """Return the landed topics that the pipeline reads."""
         landed = {load.name: landing.landed(self.spark, self.folder, load.subject) for load in self.plan.loads}
         empty = {topic: nothing(self.spark) for topic in self.plan.scenario.pipeline.reads}
         return empty | {topic: view(records) for topic, records in landed.items()}
 
 
-# what programs say or commit ---------------------------------------------------------------------------------------------
+# statements and commits of programs --------------------------------------------------------------------------------------
 
-# What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink. Only what is asked
-# is here: `atomicity` leaves to `outcomes` what that decides, and says itself that it is undecided where nobody asks.
+# Statements of reads are judged against the source; those of transactions against the sink. Only the needed ones are landed:
+# `atomicity` leaves decisions to `outcomes`, and reports itself that one is undecided if that verifier does not run.
 
 
 def source_statements(plan: RunPlan, kafka: Kafka, topic: str) -> Makers:
-    """What was said of a topic that is filled: by the pipeline that read it or, where there is none, by its loader."""
+    """Make the views of statements about a filled topic: by the pipeline that read it or, without one, by its loader."""
     if plan.pipeline is None:
         return _told(plan, LOADER)
     asked = plan.scenario.verify
@@ -200,7 +200,7 @@ def source_statements(plan: RunPlan, kafka: Kafka, topic: str) -> Makers:
 
 
 def sink_statements(plan: RunPlan, kafka: Kafka, looks: Looks | None) -> Makers:
-    """What the pipeline said of the topic that it wrote, and what was seen of that while the run went on."""
+    """Make the views of the pipeline's statements about its output, and of the looks at that during the run."""
     if looks is None:
         return _told(plan, PIPELINE)
     return {**_told(plan, PIPELINE), "looks": looks, "reached": partial(kafka.reached, plan.group, plan.topics.filled)}

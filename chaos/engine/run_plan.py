@@ -1,4 +1,4 @@
-"""What a run is made of: its topics, pipeline and loaders, and how long it waits. All of it is known before the run begins."""
+"""The plan of a run, complete before it begins: its topics, pipeline and loaders, and its deadlines."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.sinks import TableSink
 
-# How long a phase waits. These are for what stands still: a machine that is busy with other work must not reach them.
+# Deadlines of phases. They are for a standstill: a machine that is busy with other work must not reach them.
 _FLOWS_WITHIN_S = 180.0
 _DRAINS_WITHIN_S = 180.0
 _RECOVERS_WITHIN_S = 180.0
@@ -31,14 +31,14 @@ Loader = FillSource | UserLoader
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One topic that is filled, and what fills it.
+    """One filled topic, and its loader.
 
     Attributes:
-        name: of the topic, as it is declared.
-        filling: the declaration of what is sent.
-        topics: those of the run, where no other is filled.
+        name: the declared name of the topic.
+        filling: the declaration of its records.
+        topics: the run's topics, with this one as the only filled one.
         subject: its evidence (`chaos.scenario.model.Scenario.subjects`).
-        mark: what tells its process and files from those of others (`Scenario.marks`).
+        mark: distinguishes its process and files from those of others (`Scenario.marks`).
     """
 
     name: str
@@ -50,7 +50,7 @@ class Load:
 
     @property
     def records(self) -> int:
-        """How many are sent."""
+        """Number of records to send."""
         return self.loader.records
 
     @property
@@ -61,18 +61,18 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a run is made of; all of it is known before the run begins.
+    """The plan of a run; all of it is known before the run begins.
 
     Attributes:
         folder: the run directory; it exists.
-        loaders: one for each topic that is filled, in their order.
+        loaders: one for each filled topic, in their order.
         pipeline: None when the loader itself is under test.
-        client: the client group of what is under test.
-        outputs: how many rows its model demands of the sink; None where that is one for each record, and where progress is
-            counted in records of the source: of a table, of a state, and of what a loader of the user's own sends.
-        table: what the pipeline writes in place of a topic, in this run.
-        spec: of the system that it runs on.
-        way: what its output is held against, where that does not follow from the scenario (`expectation`).
+        client: the client group of the program under test.
+        outputs: number of rows that the model demands of the sink; None if that is one for each record, or if progress counts
+            records of the source: for a table, a state, or a user's loader.
+        table: the table that the pipeline writes in place of a topic, in this run.
+        spec: the declaration of the system that it runs on.
+        way: the expectation of its output, if that does not follow from the scenario (`expectation`).
     """
 
     scenario: Scenario
@@ -89,7 +89,7 @@ class RunPlan:
 
     @property
     def loads(self) -> tuple[Load, ...]:
-        """Every topic that is filled."""
+        """Every filled topic, with its loader."""
         subjects, marks = self.scenario.subjects, self.scenario.marks
         return tuple(
             Load(name, filling, self.topics.of_one(topic), loader, subjects[name], marks[name])
@@ -100,27 +100,27 @@ class RunPlan:
 
     @property
     def expectation(self) -> Expectation:
-        """What the output is held against."""
+        """The expectation of the output."""
         return self.way or ways.of_scenario(self.scenario, self.folder)
 
     @property
     def judged(self) -> tuple[Topic, ...]:
-        """The topics that are landed: what was filled comes first."""
+        """The topics that are landed, the filled ones first."""
         return (*self.topics.filled, self.topics.output) if self.topics.sink else self.topics.filled
 
     @property
     def output(self) -> Topic:
-        """The topic whose growth is the progress of the run; the source where a table is written (`written`)."""
+        """The topic whose growth is the progress of the run; the source if a table is written (`written`)."""
         return self.topics.output
 
     @property
     def records(self) -> int:
-        """How many are sent, to all topics."""
+        """Number of records to send, to all topics."""
         return self.scenario.workload.total
 
     @property
     def demanded(self) -> int:
-        """How many rows the output will have, if no record is refused."""
+        """Number of rows that the output will have if no record is refused."""
         return self.records if self.outputs is None else self.outputs
 
     @property
@@ -135,46 +135,46 @@ class RunPlan:
         return tuple(one for load in self.loads for one in load.loader.transactional_ids(load.topics))
 
     def write_down(self) -> None:
-        """Write what is to be done in this run, for those who judge it again."""
+        """Write the plan of this run, for judging it again."""
         files.write_atomically(self.folder / "scenario.json", self.scenario.to_run())
         files.write_atomically(self.folder / "schedule.json", json.dumps(to_json(self.schedule), indent=1))
 
-    # how long it waits ----------------------------------------------------------------------------------------------------
+    # deadlines ------------------------------------------------------------------------------------------------------------
 
     @property
     def flows_within_s(self) -> float:
-        """How long the first output is waited for."""
+        """Deadline of the first output."""
         return _FLOWS_WITHIN_S
 
     @property
     def trigger_within_s(self) -> float:
-        """How long a trigger is waited for."""
+        """Deadline of a trigger."""
         return self.scenario.workload.loading_s + (self.scenario.gives_up_after_s or _TRIGGER_SLACK_S)
 
     @property
     def gives_up_s(self) -> float:
-        """How long an output without faults may stand still until it is no longer waited for."""
+        """Longest standstill of an output without faults before the run gives up."""
         return self.scenario.gives_up_after_s or _GIVES_UP_S
 
     @property
     def recovers_within_s(self) -> float:
-        """Longer than a recovery is allowed to take, so that one that never comes is seen as such."""
+        """Deadline of the recovery; longer than the allowed one, to see one that never comes."""
         slo_s, declared_s = self.scenario.recovery_slo_s, self.scenario.gives_up_after_s
         return max(declared_s, slo_s + 1) if declared_s else max(_RECOVERS_WITHIN_S, slo_s + _BEYOND_SLO_S)
 
     @property
     def loads_within_s(self) -> float:
-        """How long the loaders may take to end."""
+        """Deadline of the loaders' ends."""
         return self.scenario.workload.loading_s + _DRAINS_WITHIN_S
 
     @property
     def drains_within_s(self) -> float:
-        """Half an hour of faults leaves more to catch up on than half a minute."""
+        """Deadline of the drain: half an hour of faults leaves more to catch up on than half a minute."""
         return self.scenario.gives_up_after_s or _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
 def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Sequence[Path] = ()) -> RunPlan:
-    """Name the topics after the run directory, and make the pipeline and the loaders that are declared.
+    """Name the topics after the run directory, and make the declared pipeline and loaders.
 
     Args:
         packages: the jars of the pipeline's packages.
@@ -191,7 +191,7 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
 
 
 def table_of(pipeline: Deployed | None, system: System, client: str, topics: Topics, folder: Path) -> TableSink | None:
-    """The table that this run writes; None where it writes a topic."""
+    """Return the table that this run writes; None if it writes a topic."""
     if pipeline is None or not pipeline.writes_table:
         return None
     return pipeline.table(endpoints(system, client), topics, folder)

@@ -1,4 +1,4 @@
-"""What one invocation of pytest shares between its scenarios, and the running of one scenario to its report.
+"""One invocation of pytest: the parts that its scenarios share, and the running of one scenario to its report.
 
 It imports more than fifteen modules: each step from a declared scenario to its report is one.
 """
@@ -43,13 +43,13 @@ _SPARK_WITHIN_S = 300.0  # ten seconds on a quiet machine
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run: its report, and the error that ended it early, if one did."""
+    """The outcome of a run: its report, and the error that ended it early, if one did."""
 
     report: Report
     error: BaseException | None = None
 
     def settle(self) -> None:
-        """Raise what pytest must see; nothing for a VALID run.
+        """Raise the error that pytest must see; none for a VALID run.
 
         Raises:
             ViolationError: INVALID. InconclusiveError: UNKNOWN. Or the error that ended the run.
@@ -63,7 +63,7 @@ class Outcome:
     def require_end(self) -> None:
         """Raise the error that ended the run before it was judged, if one did."""
         if isinstance(self.error, KeyboardInterrupt):
-            # Python 3.11 may leave a frame without a line in the trace of the moment, and pytest would end with a TypeError.
+            # Python 3.11 may leave a frame without a line in the traceback, and pytest would end with a TypeError.
             raise KeyboardInterrupt(*self.error.args) from None
         if self.error is not None and not isinstance(self.error, DeadlineError | InconclusiveError):
             raise self.error
@@ -81,32 +81,32 @@ class JudgeSpark:
         self._silence = ExitStack()
 
     def begin(self, parts: Parts) -> None:
-        """Begin to start the session, if that has not been done."""
+        """Begin to start the session, unless that was done before."""
         if self._session is None:
-            self._owner = warden.Session(session_files())  # not the system's, which may end before it
+            self._owner = warden.Session(session_files())  # not the system's session, which may end before it
             self._owner.mark()
             self._scratch = files.new_folder(self._runs, "auditor")
             self._silence.enter_context(spark_session.pyspark_logs_nothing())
             self._session = self._pool.submit(spark_session.of_run_warmed_up, parts, self._scratch)
 
     def get(self) -> SparkSession:
-        """The session, as soon as it has started. `begin` comes first.
+        """Return the session, as soon as it has started. Call `begin` first.
 
         Raises:
-            DeadlineError: it has not.
+            DeadlineError: it has not started in time.
         """
         assert self._session is not None  # noqa: S101 - a slip of ours, not of the user
         try:
             return self._session.result(_SPARK_WITHIN_S)
         except TimeoutError as error:
-            if self._session.done():  # an error of Spark's own
+            if self._session.done():  # an error of Spark itself
                 raise
             raise DeadlineError(
                 f"waited {_SPARK_WITHIN_S:g} s for the judge's Spark to start; this machine may be too busy for it"
             ) from error
 
     def close(self) -> None:
-        with ExitStack() as ends:  # last in first out, and each whatever the others raise
+        with ExitStack() as ends:  # last in first out, and each even if another raises
             ends.callback(self._silence.close)
             ends.callback(self._pool.shutdown, wait=False, cancel_futures=True)
             ends.callback(self._end)
@@ -131,11 +131,11 @@ class Session:
         *,
         timeouts: tuple[type[BaseException], ...] = (),
     ) -> None:
-        """Nothing is started before the first call of `system`.
+        """Prepare; nothing is started before the first call of `system`.
 
         Args:
-            seed: of all schedules.
-            timeouts: exceptions that end a run from outside; it is reported before they are raised again.
+            seed: that of all schedules.
+            timeouts: exceptions that end a run from outside; the run is reported before they are raised again.
         """
         self.environment = environment
         self.seed = seed
@@ -146,11 +146,11 @@ class Session:
         self._judge_spark = JudgeSpark(environment.runs)
 
     def run(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None]) -> Outcome:
-        """Run one scenario to its report; whatever ends it, its history and report are written.
+        """Run one scenario to its report; its history and report are written in any case.
 
         Args:
             replay: the command that repeats the run, for its report.
-            listener: told of every event of the history.
+            listener: called with every event of the history.
         """
         run_plan, system = self._planned(scenario, spec)
         error: BaseException | None = None
@@ -166,17 +166,17 @@ class Session:
         return self.reported(run_plan, error, replay)
 
     def open(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None]) -> "OpenRun":
-        """A run whose faults are injected one by one; arguments are those of `run`. It must be ended, whatever happens."""
+        """Open a run whose faults are injected one by one; arguments are those of `run`. It must be ended in any case."""
         run_plan, system = self._planned(scenario, spec)
         return OpenRun(self, run_plan, system, replay, listener)
 
     def asked(self, scenario: Scenario) -> Scenario:
-        """The scenario as it is judged here."""
+        """Return the scenario as it is judged here."""
         external = self.environment.external
         return scenario if external is None else for_external(scenario, external)
 
     def reported(self, run_plan: RunPlan, error: BaseException | None, replay: str) -> Outcome:
-        """The outcome of a run that is over."""
+        """Report a finished run, and return its outcome."""
         outcome = Outcome(_report(run_plan, replay), error)
         self.reports.append(outcome.report)
         return outcome
@@ -190,9 +190,9 @@ class Session:
         return replace(run_plan, spec=spec), system
 
     def with_rows(self, run_plan: RunPlan, system: System, history: History) -> RunPlan:
-        """The plan with the rows of the workload, with its twin, and with how many rows its model demands.
+        """Add to the plan the rows of the workload, its twin, and the number of rows that its model demands.
 
-        Each is a phase, where there is one.
+        Each that applies is a phase.
         """
         if made_beforehand(run_plan):
             with in_phase(history, "rows"):
@@ -206,22 +206,22 @@ class Session:
         return run_plan
 
     def system(self, spec: SystemSpec, *, with_spark: bool = True) -> System:
-        """A healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""
+        """Return a healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""
         system = self.environment.system(spec, with_spark=with_spark)
         assert self.environment.parts is not None  # noqa: S101 - there is a system
-        self._judge_spark.begin(self.environment.parts)  # its Spark is that of this environment, whichever the system has
+        self._judge_spark.begin(self.environment.parts)  # the judge uses this environment's Spark, whichever the system has
         return system
 
     def spark(self) -> SparkSession:
-        """The judge's session; there must have been a system."""
+        """Return the judge's session; there must have been a system."""
         return self._judge_spark.get()
 
     def logs(self, folder: Path) -> list[Path]:
-        """What was logged during a run: by its own processes, and by the system."""
+        """Return the logs of a run: of its own processes, and of the system."""
         return sorted((folder / "logs").glob("*.log")) + self.environment.logs()
 
     def write_coverage(self) -> Path:
-        """Write the outcomes of all cases of matrices as JSON; the file."""
+        """Write the outcomes of all cases of matrices as JSON, and return the file."""
         path = self._runs / f"{files.stamp()}-coverage.json"
         files.write_atomically(path, json.dumps(summary.coverage_json(self.reports), indent=1))
         return path
@@ -231,19 +231,19 @@ class Session:
         return clock.monotonic_s() - self._began_s
 
     def close(self) -> None:
-        """End everything; the system too when the judge's JVM has died and cannot be ended."""
+        """End everything; the system even if the judge's JVM has died and cannot be ended."""
         with ExitStack() as ends:  # last in first out, and each whatever the others raise
             ends.callback(self.environment.close)
             ends.callback(self._judge_spark.close)
 
 
 class OpenRun:
-    """One run whose faults are injected by a test, one by one: it is under way until `end`."""
+    """One run into which a test injects faults, one by one: it is under way until `end`."""
 
     def __init__(
         self, session: Session, run_plan: RunPlan, system: System, replay: str, listener: Callable[[Event], None]
     ) -> None:
-        """Nothing runs before `begin`."""
+        """Prepare; nothing runs before `begin`."""
         self.system = system
         self.plan = run_plan
         self._session = session
@@ -255,10 +255,10 @@ class OpenRun:
         self._stage: Stage | None = None
 
     def begin(self) -> bool:
-        """Run the phases set_up and steady; whether output flows.
+        """Run the phases set_up and steady; return whether output flows.
 
         Raises:
-            ChaosError, KafkaException: the system is not available, or the rows. The run must be ended then too.
+            ChaosError, KafkaException: the system or the rows are not available. The run must be ended then too.
         """
         session = self._session
         self.plan = session.with_rows(self.plan, self.system, self.history)
@@ -268,12 +268,12 @@ class OpenRun:
 
     @property
     def flowing_s(self) -> float:
-        """For how long output has been flowing."""
+        """Seconds since output began to flow."""
         return clock.monotonic_s() - self._under_way_now().watch.began_s
 
     @property
     def committed(self) -> int:
-        """Records that a read_committed reader of the output can see."""
+        """Number of records that a read_committed reader of the output can see."""
         return triggers.committed(self.history)
 
     def check(self) -> None:
@@ -298,19 +298,19 @@ class OpenRun:
         clock.wait_until(holds, within_s=within_s, reason=reason)
 
     def declare(self, scenario: Scenario) -> None:
-        """From now on this is the run's scenario. Its pipeline and its workload are those of before."""
+        """Give the run another scenario, with the same pipeline and workload."""
         scenario = self._session.asked(scenario).model_copy(update={"workload": self.plan.scenario.workload})
         self.plan = replace(self.plan, scenario=scenario, schedule=plan(scenario, self._session.seed))
         self.plan.write_down()
 
     def inject(self, name: str) -> None:
-        """Wait for the trigger of this fault of the scenario, put it in force, and ask for its proof."""
+        """Wait for the trigger of this fault of the scenario, put it in force, and get its proof."""
         stage = self._under_way_now()
         step = next(step for step in self.plan.schedule.steps if step.name == name)
         stage.nemesis.begin(step, stage.watch, stage.processes.check)
 
     def heal(self, name: str, *, at_once: bool) -> None:
-        """End a fault that was injected: once it has lasted for as long as it declares, or at once, whatever else is wrong."""
+        """End an injected fault: once it has lasted for its declared time, or at once, whatever else is wrong."""
         stage = self._under_way_now()
         stage.nemesis.end(name, (lambda: None) if at_once else stage.processes.check, at_once=at_once)
 
@@ -318,7 +318,7 @@ class OpenRun:
         """Run the phases from heal on, and report; to be called once.
 
         Args:
-            error: what ends it early: faults are healed and processes are ended, and the report says why.
+            error: the error that ends it early: faults are healed, processes are ended, and the report has the reason.
         """
         if self._stage is not None:
             self._stage.plan = self.plan
@@ -330,8 +330,8 @@ class OpenRun:
         return self._session.reported(self.plan, ended_by, self._replay)
 
     def _left(self, error: BaseException | None) -> BaseException | None:
-        """Leave the block of the phase inject; the error that has ended the run, if one has, perhaps before this block."""
-        if self._under_way is None:  # its rows could not be had
+        """Leave the block of the phase inject; return the error that ended the run, perhaps before this block, if any."""
+        if self._under_way is None:  # its rows could not be made
             return error
         try:
             goes_on = self._under_way.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)

@@ -1,8 +1,7 @@
-"""Why a run waits for a pipeline: what brokers and positions say of it, in a sentence with what to mend.
+"""The reason why a run waits for a pipeline, from brokers and positions, in a sentence with a mend.
 
-A pipeline that is declared wrongly looks like one that is slow: it reads another topic, writes elsewhere, commits its positions
-to another group, or keeps its checkpoint at another place. The run ends UNKNOWN in each case, and this is the line that tells
-them apart.
+A wrongly declared pipeline looks like a slow one: it reads another topic, writes elsewhere, commits its positions to another
+group, or keeps its checkpoint at another place. The run ends UNKNOWN in each case; this line distinguishes them.
 """
 
 from collections.abc import Iterator
@@ -21,12 +20,12 @@ from chaos.engine.run_plan import RunPlan
 
 
 class StandstillError(DeadlineError):
-    """Nothing moves: it is not waited for a second time."""
+    """Nothing moves, so no later phase waits for it again."""
 
 
 @contextmanager
 def reported_once() -> Iterator[None]:
-    """A deadline that passes in this block is that of a standstill."""
+    """Turn a DeadlineError of this block into a StandstillError."""
     try:
         yield
     except DeadlineError as error:
@@ -34,7 +33,7 @@ def reported_once() -> Iterator[None]:
 
 
 def moved(history: History) -> int:
-    """A number that changes whenever the loader, the pipeline or its output moves."""
+    """Return a number that changes whenever the loader, the pipeline or its output moves."""
     sample, pipeline = history.latest(ProgressSampled), history.latest(PipelineSampled)
     return (sample.written + sample.end if sample else 0) + (sum(pipeline.positions.values()) if pipeline else 0)
 
@@ -46,29 +45,29 @@ def was_struck(history: History) -> bool:
 
 
 def why(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> str:
-    """What is behind, what brokers and positions say of it, and the pipeline's own error, as far as that is known now."""
+    """Word the work left, the evidence of brokers and positions, and the pipeline's own error, as far as known now."""
     try:
         behind = told(lag(kafka, plan.topics.filled, plan.output, positions))
     except (KafkaException, OSError) as error:
-        behind = f"how far it is behind is not known: {error}"
+        behind = f"its lag is unknown: {error}"
     return "; ".join(filter(None, (behind, now(plan, kafka, positions), processes.error_of_pipeline())))
 
 
 def now(plan: RunPlan, kafka: Ends, positions: Positions | None) -> str:
-    """Why output does not flow, or does not end, as far as that can be seen now."""
+    """Word the reason why output does not flow, or does not end, as far as it can be seen now."""
     try:
         seen = _seen(plan, kafka, positions)
     except KafkaException as error:
-        return f"how far the pipeline is cannot be told: {error}"
+        return f"the pipeline's progress is unknown: {error}"
     if plan.pipeline is None:
-        return f"{seen.written} records are in {seen.source}"
+        return f"{seen.source} has {seen.written} records"
     if plan.table is not None:
         return why_in_table(seen.source, plan.table.place, seen.written, seen.read or 0)
     return of_topic(seen)
 
 
 def is_elsewhere(plan: RunPlan, kafka: Ends, positions: Positions | None) -> bool:
-    """Whether the pipeline writes to another topic, or its positions are in another place, as far as that can be seen now."""
+    """Whether the pipeline writes to another topic, or its positions are elsewhere, as far as that can be seen now."""
     if plan.pipeline is None or plan.table is not None:
         return False
     try:
@@ -79,14 +78,14 @@ def is_elsewhere(plan: RunPlan, kafka: Ends, positions: Positions | None) -> boo
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How far a run is, in records.
+    """The progress of a run, in records.
 
     Attributes:
-        source, sink: as they are called in this run; of several topics that are filled, all names.
-        written: in the source, or in all that is filled.
-        output: in the sink, also of open transactions.
-        read: up to which the positions are; None where there are none to be asked for.
-        group: that holds the positions; "" for the checkpoint.
+        source, sink: names in this run; if several topics are filled, all their names.
+        written: records in the source, or in all filled topics.
+        output: records in the sink, with those of open transactions.
+        read: records before the positions; None if there are no positions.
+        group: the group that holds the positions; "" for the checkpoint.
     """
 
     source: str
@@ -98,7 +97,7 @@ class Seen:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether output and positions cannot be of one pipeline: one of them has moved, and the other never has."""
+        """Whether output and positions cannot belong to one pipeline: one of them has moved, and the other never has."""
         return self.read is not None and bool(self.output) != bool(self.read)
 
 
@@ -112,41 +111,42 @@ def _seen(plan: RunPlan, kafka: Ends, positions: Positions | None) -> Seen:
 
 
 def of_topic(seen: Seen) -> str:
-    """What is wrong, as far as the numbers tell; only the numbers where they fit a pipeline that is slow."""
+    """Word the mistake that the numbers show; only the numbers if they fit a slow pipeline."""
     place = f"group {seen.group}" if seen.group else "its checkpoint"
     if not seen.written:
         return f"the loader has written nothing to {seen.source}; see logs/loader.log"
     if not seen.output and seen.read:
-        there = f"{seen.read} records of {seen.source} were read, by {place}, and nothing was written to {seen.sink}"
-        return f"{there}; does the pipeline write elsewhere? Its sink is {{sink}}; see logs/pipeline.log"
+        there = f"the pipeline has read {seen.read} records of {seen.source} (by {place}), but written nothing to {seen.sink}"
+        return f"{there}; does it write elsewhere? Its sink is {{sink}}; see logs/pipeline.log"
     if not seen.output:
-        unread = f"nothing of {seen.source} was read, by {place}, and " if seen.read == 0 else ""
-        nothing = f"{unread}nothing was written to {seen.sink}"
-        return f"{nothing}; does the pipeline read {{source}} and write {{sink}} at {{bootstrap}}? See logs/pipeline.log"
+        unread = f"read nothing of {seen.source} (by {place}) and " if seen.read == 0 else ""
+        nothing = f"the pipeline has {unread}written nothing to {seen.sink}"
+        return f"{nothing}; does it read {{source}} and write {{sink}} at {{bootstrap}}? See logs/pipeline.log"
     if seen.read == 0:
-        known = f"{seen.output} records are in {seen.sink}, and {place} says that nothing of {seen.source} was read"
+        known = f"{seen.sink} has {seen.output} records, but the pipeline has read nothing of {seen.source} (by {place})"
         return f"{known}; {_ELSEWHERE_IN_GROUP if seen.group else _ELSEWHERE_IN_CHECKPOINT}"
-    positions = "" if seen.read is None else f", {seen.read} were read, by {place}"
-    return f"{seen.written} records are in {seen.source}{positions}, and {seen.output} are in {seen.sink}"
+    positions = "" if seen.read is None else f" ({seen.read} read by {place})"
+    return f"{seen.source} has {seen.written} records{positions}, {seen.sink} has {seen.output}"
 
 
 def why_in_table(source: str, table: str, written: int, read: int) -> str:
-    """What is wrong with a pipeline that writes a table, which is read when it has ended.
+    """Word the mistake of a pipeline that writes a table, which is read only after its end.
 
     Args:
-        written, read: records of the source, and how many of them its checkpoint is past.
+        written, read: numbers of records in the source, and before the checkpoint's positions.
     """
     if not written:
         return f"the loader has written nothing to {source}; see logs/loader.log"
     if not read:
-        unread = f"its checkpoint says that nothing of {source} was read; does the pipeline read {{source}} at {{bootstrap}}"
+        unread = f"the pipeline has read nothing of {source} (by its checkpoint); does it read {{source}} at {{bootstrap}}"
         return f"{unread}, and keep its checkpoint in {{checkpoint}}? Its table is {table}; see logs/pipeline.log"
-    return f"{written} records are in {source}, and {read} were read, by its checkpoint; its table is {table}"
+    return f"{source} has {written} records ({read} read by its checkpoint); the table is {table}"
 
 
 _ELSEWHERE_IN_GROUP = (
     "does the pipeline commit its positions to another group, or not at all? Declare its group, or positions: none"
 )
 _ELSEWHERE_IN_CHECKPOINT = (
-    "is that of another query? Give the one that reads {source} a place in {checkpoint}, or declare positions: none"
+    "does the checkpoint belong to another query? Give the one that reads {source} a place in {checkpoint}, or declare "
+    "positions: none"
 )

@@ -1,7 +1,7 @@
-"""The table that a pipeline has written, read by the pipeline's own Spark when the pipeline has ended.
+"""Reading the table of a pipeline with the pipeline's own Spark, when the pipeline has ended.
 
-What reads it is `chaos.contract.read_table`. The driver and its executors are gone then, so nothing is added to the table
-meanwhile; where the format has versions or snapshots, the last one is read.
+`chaos.contract.read_table` reads it. The driver and its executors are gone then, so nothing is added to the table meanwhile; if
+the format has versions or snapshots, the last one is read.
 """
 
 import re
@@ -28,12 +28,12 @@ _ERROR = re.compile(r"(Error|Exception)\b")
 
 
 def reading(plan: RunPlan, system: System) -> Callable[[], table_rows.Landed] | None:
-    """What reads the table; None where a topic is written."""
+    """Return a function that reads the table; None if a topic is written."""
     return None if plan.table is None else partial(read, plan, system)
 
 
 def read(plan: RunPlan, system: System) -> table_rows.Landed:
-    """Start the reading and wait for its end; the rows are in the folder of the run.
+    """Read the table; the rows are in the folder of the run.
 
     Raises:
         InconclusiveError: the table cannot be read; the message says what to mend.
@@ -52,31 +52,31 @@ def read(plan: RunPlan, system: System) -> table_rows.Landed:
     what = f"pipeline, sink, {table.kind}"
     _wait(system.runtime.start(spec), place / ABOUT, what)
     if not (place / ABOUT).exists():
-        raise InconclusiveError(f"{what}: it could not be read; logs/{_LOG}: {_error_in(log)}")
+        raise InconclusiveError(f"{what}: Spark could not read the table; logs/{_LOG}: {_error_in(log)}")
     return table_rows.read(place, table)
 
 
 def _require_rest(system: System) -> None:
     """Wait until no task can add rows any more: executors that have lost their driver end by themselves, a little later.
 
-    On a cluster that others use, executors of others run, too, and whose they are is not asked.
+    On a cluster that others use there is no wait: executors of others run there, too.
     """
     if not system.kafka.cluster.prefix:
         clock.wait_until(lambda: not system.spark.executors(), within_s=_ENDED_WITHIN_S, reason="the executors to end")
 
 
 def _error_in(log: Path) -> str:
-    """The last error of a log in which Spark says much else, shortened."""
+    """Return the last error of a log full of Spark's other lines, shortened."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = (line for line in reversed(lines) if _ERROR.search(line) and not line[:1].isspace())
     return one_line(next(errors, last_line(log)), 300)
 
 
 def _wait(process: Process, about: Path, what: str) -> None:
-    """Its supervisor ends by itself only if the reading fails."""
+    """Wait for the result, or for the end of the process: its supervisor ends by itself only if the reading fails."""
     try:
         clock.wait_until(lambda: about.exists() or not process.alive(), within_s=_READ_WITHIN_S, reason="the table to be read")
     except DeadlineError:
-        raise InconclusiveError(f"{what}: it could not be read within {_READ_WITHIN_S:g} s; see logs/{_LOG}") from None
+        raise InconclusiveError(f"{what}: Spark did not read the table within {_READ_WITHIN_S:g} s; see logs/{_LOG}") from None
     finally:
         process.stop()

@@ -1,6 +1,6 @@
-"""When a fault is injected: a moment told by what brokers and checkpoints have stored, never by the pipeline itself.
+"""Triggers, the moments of injections: brokers and checkpoints show them, never the pipeline itself.
 
-Or a request of the protocol: it is stopped on the wire by the `kafka` toxic while its fault is injected, then let go.
+A trigger may also be a request of the protocol: the `kafka` toxic stops it on the wire while its fault is injected.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,15 +32,15 @@ _EVENTS: Mapping[str, type[FaultEvent]] = {"injected": FaultInjected, "proved": 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What triggers look at.
+    """The state of a run that triggers look at.
 
     Attributes:
-        began_s: when output first flowed, in monotonic seconds; ``after`` counts from there.
-        records: those that the output will have, if none is refused.
-        deadline_s: how many seconds a trigger is waited for.
+        began_s: time of the first output, in monotonic seconds; ``after`` counts from there.
+        records: number of records that the output will have, if none is refused.
+        deadline_s: seconds to wait for a trigger.
         stop: set when the run ends early.
-        job: of Spark, whose batches are looked at; None where no trigger is on a batch.
-        workload: records of the source, if the output will not have as many.
+        job: the Spark job whose batches matter; None if no trigger is on a batch.
+        workload: number of records in the source, if the output will have another one.
     """
 
     history: History
@@ -53,20 +53,20 @@ class Watch:
 
     @property
     def written(self) -> int:
-        """How many records will be in the topics that are filled."""
+        """Number of records that the filled topics will have."""
         return (self.records if self.workload is None else self.workload) - refused(self.history)
 
     @property
     def total(self) -> int:
-        """How many records will pass: all that no broker has refused."""
+        """Number of records that will pass: all that no broker has refused."""
         return self.records - refused(self.history)
 
 
 def wait_for(when: After | Progress | AfterFault | AtBatch, watch: Watch, *, offset: float = 0.0) -> Mapping[str, Any]:
-    """Return at the declared moment, with what was seen of it.
+    """Return at the declared moment, with the observation.
 
     Args:
-        offset: how much later than the moment of a trigger on progress, as a share of the usual time between two growths.
+        offset: delay after the moment of a trigger on progress, as a share of the usual time between two growths.
 
     Raises:
         InconclusiveError: the run was stopped first.
@@ -110,34 +110,34 @@ def _batch(when: AtBatch, watch: Watch) -> Mapping[str, Any]:
 
 
 def usual_interval_s(history: History) -> float:
-    """The median of the times between two growths of the output so far; 0 before there were three growths."""
+    """Median of the times between two growths of the output so far; 0 before there were three growths."""
     grown = [event.elapsed_s for event in growths(history.events())]
     intervals_s = [now - before for before, now in pairwise(grown)]
     return min(median(intervals_s), _INTERVAL_AT_MOST_S) if len(intervals_s) > 1 else 0.0
 
 
 def refused(history: History) -> int:
-    """How many records of the workload were refused for good, as the loaders say at their ends."""
+    """Number of records that brokers refused for good, from the loaders' last reports."""
     return sum(int(loaded.content.get("refused", 0)) for loaded in history.last_of_loaders("loaded"))
 
 
 def committed(history: History) -> int:
-    """Records that a read_committed reader of the pipeline's output can see, by the last sample."""
+    """Number of records that a read_committed reader of the pipeline's output can see, by the last sample."""
     sample = history.latest(ProgressSampled)
     return sample.committed if sample else 0
 
 
 def end(history: History) -> int:
-    """Where the output ends for a read_committed reader, by the last sample: its records, markers and duplicates."""
+    """End of the output for a read_committed reader, by the last sample: its records, markers and duplicates."""
     sample = history.latest(ProgressSampled)
     return sample.end if sample else 0
 
 
 def through(watch: Watch) -> bool:
-    """Whether all of the workload has passed.
+    """Whether the whole workload has passed.
 
-    The output alone does not tell: markers, aborted rows and duplicates take offsets too, so all must be in the source, and the
-    pipeline must be at its end. Its position is sampled once a second, so this may be known a moment late, and never too early.
+    The output alone does not prove it: markers, aborted rows and duplicates take offsets too. So all records must be in the
+    source, and the pipeline at its end. Its position is sampled once a second: this may be true a moment late, never too early.
     """
     sample, pipeline = watch.history.latest(ProgressSampled), watch.history.latest(PipelineSampled)
     if sample is None or sample.committed < watch.total or sample.written < watch.written:
@@ -146,7 +146,7 @@ def through(watch: Watch) -> bool:
 
 
 def all_through(watch: Watch) -> str:
-    """Non-empty once all of the workload has passed and nothing has grown for a while: no request will come any more."""
+    """Return a reason once the whole workload has passed and nothing has grown for a while: no request will come any more."""
     is_over = through(watch) and watch.history.age_s(ProgressSampled) >= _QUIET_S
     return "all of the workload had passed" if is_over else ""
 
@@ -163,9 +163,9 @@ def until(
     """Return when the condition holds.
 
     Args:
-        over: tells why the condition cannot come true any more; empty as long as it can.
+        over: returns the reason why the condition cannot come true any more; empty as long as it can.
         every_s: seconds between two looks.
-        seen: tells how far it is, for the error at the deadline; the default is how much of the workload is committed.
+        seen: returns the progress, for the error at the deadline; the committed part of the workload by default.
 
     Raises:
         InconclusiveError: the run was stopped first, or `over` gave a reason.
@@ -210,8 +210,8 @@ class RequestHold:
     """A rule that waits for its frame.
 
     Attributes:
-        name: of the rule.
-        links: their names.
+        name: the rule's name.
+        links: the links' names.
     """
 
     name: str
@@ -224,10 +224,10 @@ class RequestHold:
         return next(iter(self.rules.interceptions(self.name)), None)
 
     def missed(self) -> Mapping[str, Any]:
-        """What passed instead: a request that is never sent is told from one that did not come often enough.
+        """Return the traffic instead, to distinguish a request that is never sent from one that is sent too rarely.
 
         Returns:
-            request, links, sent (in this run), unparsed (connections of this run that are not Kafka's protocol).
+            request, links, sent (number in this run), unparsed (number of this run's connections that do not speak Kafka).
         """
         return {
             "request": self.when.request,
@@ -241,7 +241,7 @@ class RequestHold:
         self.rules.release(self.name, how)
 
     def remove(self) -> None:
-        """Take the rule away; what is held is delivered. Idempotent."""
+        """Remove the rule, and deliver held frames. Idempotent."""
         self.rules.disarm(self.name)
 
 
@@ -251,8 +251,8 @@ def hold_request(
     """Arm a rule for the frame that a trigger declares.
 
     Args:
-        late: the frame outlives its client.
-        hold_s: how long the fault will hold it; the toxic must not deliver it by itself before.
+        late: whether the frame outlives its client.
+        hold_s: seconds that the fault will hold it; the toxic must not deliver it by itself before.
 
     Raises:
         InjectionError: no link fits.

@@ -1,16 +1,16 @@
-"""The twin: what a pipeline writes of a workload while nothing is broken is what it must write under faults, too.
+"""The twin: a run without faults, whose output the pipeline must write under faults, too.
 
-`expected: {same_as: fault_free}` needs no model, so it can be asked of any pipeline whose output is a function of its input.
-The twin is run before the run that needs it, on the same system, and kept in the cache for all later runs of the same version
-of pipeline and workload. At its first use it is run twice: where the two differ, the output depends on more than the input,
-and cannot be expected again.
+`expected: {same_as: fault_free}` needs no model, so it works for any pipeline whose output is a function of its input. The twin
+runs before the run that needs it, on the same system, and is kept in the cache for all later runs of the same version of
+pipeline and workload. At its first use it runs twice: if the two differ, the output depends on more than the input, and cannot
+be expected again.
 
     <cache>/twins/<key>/rows/        key string, value string: the rows, as Parquet
-    <cache>/twins/<key>/about.json   when and by which run it was made, how many rows there are, and of which source
+    <cache>/twins/<key>/about.json   its time, the run that made it, the number of rows, and their source
     <run>/twin/                      a copy, by which this run is judged
     <run>/twin/<name>-without-faults-1   a run that made it
 
-A twin shows what the pipeline does, and not whether that is right: an error that is there without faults is in both.
+A twin shows the pipeline's behaviour, not whether that is right: an error without faults is in both.
 
 It imports more than fifteen modules: a twin is a whole run within a run, from its plan to its judged evidence.
 """
@@ -50,25 +50,25 @@ from chaos.scenario.plan import plan as schedule_of
 from chaos.scenario.verifiers import PROGRESS, TRANSACTIONS
 from verifiers.base import Verdict
 
-_FORMAT = "1"  # of what is kept, and of the key
+_FORMAT = "1"  # of the kept files, and of the key
 _TWINS = "twins"
 _KEPT_AT_MOST = 50
 _TWICE = (1, 2)
 _ASKED = WITHOUT_EXPECTED | {"ledger", PROGRESS, TRANSACTIONS}
-_NOT_ASKED = "this run is the twin: what it writes is what is expected"
+_NOT_ASKED = "this run is the twin: its output is the expectation"
 _BETWEEN = re.compile(r"[,:;=\s]")
 
 
 def folder() -> Path:
-    """Where twins are kept."""
+    """The folder of twins."""
     return cache.folder() / _TWINS
 
 
 def with_twin(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], kept_in: Path) -> None:
-    """Put the twin into the folder of the run: the one that is kept, or a new one.
+    """Put the twin into the folder of the run: a kept one, or a new one.
 
     Raises:
-        InconclusiveError: there is none: a run without faults failed, or two of them did not write the same.
+        InconclusiveError: there is none: a run without faults failed, or two of them wrote different rows.
         RuntimeUnavailableError: the system is not available.
     """
     key = key_of(plan, system)
@@ -79,17 +79,17 @@ def with_twin(plan: RunPlan, system: System, history: History, spark: Callable[[
         _require_same(plan, *(one for one, _ in made))
         (rows, source) = made[0]
         _keep(kept, rows, {"key": key, "run": plan.folder.name, "made": files.stamp(), "source": source})
-    kept.touch()  # those that are used are not removed
+    kept.touch()  # used twins are not removed
     about = json.loads((kept / ABOUT).read_text(encoding="utf-8"))
     shutil.copytree(kept, plan.folder / TWIN, dirs_exist_ok=True)
     history.record(TwinUsed(key=key, rows=about["rows"], made=about["made"], runs=ran))
 
 
-# which one -----------------------------------------------------------------------------------------------------------------
+# the key of a twin ---------------------------------------------------------------------------------------------------------
 
 
 def key_of(plan: RunPlan, system: System) -> str:
-    """What tells the twins of different versions of pipeline, workload and system apart.
+    """Return a key that differs for different versions of pipeline, workload and system.
 
     Raises:
         InconclusiveError: a file that the pipeline needs cannot be read.
@@ -112,14 +112,14 @@ def key_of(plan: RunPlan, system: System) -> str:
         parts = {str(path): _digest(path) for path in sorted(set(_files(plan)))}
         sent = [_digest(one) for one in rows]
     except OSError as error:
-        raise _refused(f"{error.filename} cannot be read ({error.strerror}), and it is a part of the pipeline") from error
+        raise _refused(f"{error.filename}, a part of the pipeline, cannot be read ({error.strerror})") from error
     return cache.digest(json.dumps(told | {"files": parts, "rows": sent}, sort_keys=True))
 
 
 def _files(plan: RunPlan) -> Iterator[Path]:
-    """What the pipeline is made of: files that its declaration or a service's names, modules beside a script, and `files`."""
+    """Yield the pipeline's files: those that its declaration or a service's names, modules beside a script, and `files`."""
     pipeline = plan.scenario.pipeline
-    declared: Any = pipeline.expected  # which is a twin
+    declared: Any = pipeline.expected  # a twin
     runs_in = pipeline.runs_in
     of_services = (word for one in plan.spec.services.values() for word in (*one.run, *one.environment.values()))
     texts = (*(text.text for text in pipeline.texts.values()), *pipeline.paths)
@@ -135,7 +135,7 @@ def _files(plan: RunPlan) -> Iterator[Path]:
 
 
 def _modules(beside: Path) -> Iterator[Path]:
-    """The modules of Python that a script of this folder can import from there."""
+    """Yield the Python modules that a script of this folder can import from there."""
     yield from beside.glob("*.py")
     for package in beside.glob("*/__init__.py"):
         yield from package.parent.rglob("*.py")
@@ -146,11 +146,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# a new one -----------------------------------------------------------------------------------------------------------------
+# a new twin ----------------------------------------------------------------------------------------------------------------
 
 
 def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], number: int) -> tuple[DataFrame, Mapping[str, int]]:
-    """What a run without faults writes, and of which source.
+    """Make a run without faults, and return its rows, and the fingerprint of its source.
 
     Raises:
         InconclusiveError: it failed.
@@ -179,7 +179,7 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
 
 
 def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:
-    """The same workload and pipeline, with topics and a folder of their own."""
+    """Return the plan of this workload and pipeline without faults, with its own topics and folder."""
     place = plan.folder / TWIN / f"{plan.folder.name}-without-faults-{number}"
     place.mkdir(parents=True)
     unbroken = {"faults": (), "random": None, "expect": "valid", "ends": None}
@@ -199,7 +199,7 @@ def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:
 
 
 def _require_same(plan: RunPlan, one: DataFrame, other: DataFrame) -> None:
-    """Raise InconclusiveError unless both runs have written the same rows."""
+    """Raise InconclusiveError unless both runs have written equal rows."""
     both = one.selectExpr("key", "value", "1L AS n").unionByName(other.selectExpr("key", "value", "-1L AS n"))
     differ = both.groupBy("key", "value").agg({"n": "sum"}).toDF("key", "value", "n").where("n <> 0").localCheckpoint()
     first = differ.orderBy("key", "value").first()
@@ -208,15 +208,15 @@ def _require_same(plan: RunPlan, one: DataFrame, other: DataFrame) -> None:
     more, fewer = differ.selectExpr("sum(IF(n > 0, n, 0))", "sum(IF(n < 0, -n, 0))").collect()[0]
     which = "the first" if first["n"] > 0 else "the second"
     example = one_line(f"{which} wrote key {first['key']!r}, value {first['value']!r}", 300)
-    why = "so what this pipeline writes depends on more than its source: a time, a random number, or how records meet"
+    why = "so the output depends on more than the source: a time, a random number, or how records meet"
     raise _refused(
-        f"two runs without faults did not write the same ({more} rows only the first, {fewer} only the second; {example}), "
-        f"{why}; write sql, or leave what differs out of its rows. Both are in {plan.folder / TWIN}"
+        f"two runs without faults wrote different rows ({more} rows only the first, {fewer} only the second; {example}), "
+        f"{why}; write sql, or leave the differing columns out of the rows. Both runs are in {plan.folder / TWIN}"
     )
 
 
 def _keep(kept: Path, rows: DataFrame, about: Mapping[str, Any]) -> None:
-    """Put it into the cache, where it is complete or absent; another session may have made the same meanwhile."""
+    """Put it into the cache, complete or not at all; another session may have made this twin meanwhile."""
     half = files.new_folder(kept.parent, f"{kept.name}.half")
     rows.coalesce(1).write.parquet(str(half / ROWS))
     told = {**about, "rows": rows.count()}

@@ -1,7 +1,6 @@
-"""The rows that a scenario declares become a file of the run's folder, before anything is sent (`chaos.loader.rows_file`).
+"""Writing the rows that a scenario declares to a file of the run's folder, before anything is sent (`chaos.loader.rows_file`).
 
-How that is done is a matter of their kind (`chaos.scenario.rows`). What is wrong with them is told in a line, and the run is
-UNKNOWN.
+Their kind knows how (`chaos.scenario.rows`). An error in them becomes one line, and the run is UNKNOWN.
 """
 
 from collections.abc import Callable
@@ -20,15 +19,15 @@ from chaos.scenario.rows.base import Making
 
 
 def made_beforehand(plan: RunPlan) -> bool:
-    """Whether the run has rows that are known before they are sent: not those of a loader of the user's own."""
+    """Whether the run has rows that are known before they are sent, unlike those of a user's loader."""
     return any(one.filling.rows is not None and isinstance(one.loader, FillSource) for one in plan.loads)
 
 
 def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
-    """The plan of a run whose rows are in its folder; the same plan where integers are sent.
+    """Put the rows of a plan into its folder; return the plan unchanged if integers are sent.
 
     Raises:
-        InconclusiveError: the rows cannot be had.
+        InconclusiveError: the rows cannot be made.
     """
     if not made_beforehand(plan):
         return plan
@@ -39,7 +38,7 @@ def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
 
 
 def _with_rows(plan: RunPlan, load: Load, spark: Callable[[], SparkSession]) -> Loader:
-    """The loader of a topic, with its rows in their file."""
+    """Return the loader of a topic, with its rows in their file."""
     filling, loader = load.filling, load.loader
     if filling.rows is None or not isinstance(loader, FillSource):
         return loader

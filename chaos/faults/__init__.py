@@ -1,1 +1,1 @@
-"""How the system is broken: one file per family of faults, each fault with its proof and its heal."""
+"""The faults: one file per family, each fault with its proof and its heal."""

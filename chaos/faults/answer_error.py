@@ -1,8 +1,8 @@
-"""A request that the proxy answers with one of Kafka's error codes, in the broker's place; the broker never sees it.
+"""The proxy answers a request with one of Kafka's error codes, in the broker's place; the broker never sees it.
 
-No crash tests what a client does with an error code: it must retry after a retriable one, abort after an abortable one, and
-end after a fatal one. The toxic writes the answer in the version that the client has asked in (``toxiproxy/kafka/answer.go``)
-and keeps the order of answers on the connection.
+No crash tests a client's handling of error codes: it must retry after a retriable one, abort after an abortable one, and end
+after a fatal one. The toxic writes the answer in the version of the client's request (``toxiproxy/kafka/answer.go``) and keeps
+the order of answers on the connection.
 """
 
 from dataclasses import dataclass
@@ -47,18 +47,18 @@ AnsweredApi = Literal[
 
 
 class AnswerError(RequestsFault):
-    """The next requests of one kind are answered with an error code in the place of the broker, which never sees them."""
+    """The proxy answers the next requests of one kind with an error code; the broker never sees them."""
 
     provokes = "the client's own handling of a retriable, abortable or fatal error (KIP-98, KIP-360, KIP-1050)"
     proved_by = "the proxy names each request that it answered, with the code"
     kind: Literal["answer_error"]
     request: AnsweredApi
     for_s: SomeSeconds = Field(alias="for")
-    """how long it waits for them to come."""
+    """how long it waits for these requests."""
     error: ErrorName
     """its name, as in https://kafka.apache.org/protocol.html#protocol_error_codes."""
     times: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
-    """how many requests are answered so."""
+    """the number of requests that get this answer."""
 
     def describe(self) -> str:
         times = "once" if self.times == 1 else f"{self.times} times"
@@ -73,10 +73,10 @@ class AnswerError(RequestsFault):
 
 @dataclass(slots=True, kw_only=True)
 class AnsweredRequests(RuleInjection):
-    """Requests that are answered until so many were.
+    """Requests that the proxy answers, up to a number.
 
     Attributes:
-        within_s: how long they are waited for.
+        within_s: seconds to wait for them.
     """
 
     error: str

@@ -1,11 +1,11 @@
-"""What a fault is made of: one class that declares it, says what it needs, and resolves its target into an injection.
+"""The parts of a fault: one class declares it, lists its needs, and resolves its target into an injection.
 
 ::
 
     declared in scenarios.yaml ─▶ FaultBase ──prepare──▶ Injection
                                                             inject    puts it in force; the moment may last milliseconds
-                                                            complete  does what takes time, once a held request was let go
-                                                            proof     asks whether it was effective, and changes nothing
+                                                            complete  does the slow rest, once a held request was let go
+                                                            proof     checks whether it was effective, and changes nothing
                                                             heal      undoes it, also after half an injection
 
 A fault and its injection are two classes side by side in one module. To add a fault, see docs/adding-a-fault.md.
@@ -45,7 +45,7 @@ class HeldRequest(Protocol):
         """The name of the rule that holds it."""
 
     def interception(self) -> Interception | None:
-        """What is known of it; None while nothing is held."""
+        """The facts about it; None while nothing is held."""
 
     def let_go(self, how: str) -> None:
         """``deliver`` it, ``drop`` it, or ``close`` its connection."""
@@ -55,54 +55,54 @@ class PipelineUnderTest(Protocol):
     """The pipeline under test, as a fault sees it."""
 
     def crash(self) -> Mapping[str, int]:
-        """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
+        """Send SIGKILL to all of its processes; return name -> pid of those that were killed."""
 
     def running(self, command: str) -> Mapping[str, int]:
-        """Of all its processes, name -> pid of those whose command line contains a text."""
+        """Name -> pid of its processes whose command line contains a text."""
 
     def terminate(self) -> Mapping[str, int]:
-        """Send SIGTERM to it; name -> pid of what runs, nothing if it has ended already."""
+        """Send SIGTERM to it; return name -> pid of its running processes, empty if it has ended already."""
 
     def has_ended(self) -> bool:
-        """Whether its process has."""
+        """Whether its process has ended."""
 
     def resisted(self) -> str:
-        """What says that it did not end by itself after `terminate`, and was killed; "" if nothing does."""
+        """Evidence that it did not end by itself after `terminate`, and was killed; "" without any."""
 
     def restart(self) -> None:
         """Start it again, and return when it runs."""
 
     def pause(self) -> Mapping[str, int]:
-        """Send SIGSTOP to all of its processes; name -> pid of those that are stopped."""
+        """Send SIGSTOP to all of its processes; return name -> pid of those that are stopped."""
 
     def resume(self) -> None:
         """Send SIGCONT to all of its processes."""
 
     @property
     def instances(self) -> int:
-        """How many instances of it work."""
+        """Number of its working instances."""
 
     def scale(self, to: int) -> Mapping[str, int]:
-        """Start or tell to end as many as that takes, and return at once; name -> pid of each of them."""
+        """Start or end as many instances as needed, and return at once, with name -> pid of each of them."""
 
     def wait_until_scaled(self) -> None:
-        """Return when those that were started run, and those that were told to end have ended."""
+        """Return when all started instances run, and all instances to be ended have ended."""
 
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
 
     def fenced(self) -> Mapping[str, str]:
-        """The instance that was fenced since the first one was resumed, and what it said of that; empty if none was."""
+        """The instance that was fenced since the first one was resumed, and its report of that; empty if none was."""
 
     def zombie_ended(self) -> str:
-        """How the first instance ended, beside a second one; "" while it lives."""
+        """The end of the first instance, beside a second one, in words; "" while it lives."""
 
 
 class ServiceUnderTest(Protocol):
     """A service that the run has started, as a fault sees it."""
 
     def crash(self) -> Mapping[str, int]:
-        """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
+        """Send SIGKILL to all of its processes; return name -> pid of those that were killed."""
 
     def refuses(self) -> bool:
         """Whether nothing listens at its address, past its links."""
@@ -124,28 +124,28 @@ def _lacking(message: str) -> Callable[[], Any]:
 
 _NO_APPLICATION = _lacking("this pipeline does not run on Spark: there is no executor to crash")
 _NO_PIPELINE = _lacking("this scenario has no pipeline to crash")
-_NO_POSITIONS = _lacking("this scenario has no pipeline: it has no positions")
+_NO_POSITIONS = _lacking("this scenario has no pipeline, so there are no positions")
 
 
 @dataclass(frozen=True, slots=True)
 class FaultContext:
-    """What faults are aimed at: the system, and the names that belong to this run.
+    """The targets of faults: the system, and the names that belong to this run.
 
     Attributes:
-        topics: as the file calls them -> the run's topics.
-        source: the topic that the loader fills, and sink: that which the pipeline writes; both as the run calls them.
-        transactional_ids: of the pipeline, by source partition; empty when none are declared.
+        topics: names in the file -> the run's topics.
+        source: the topic that the loader fills, and sink: the one that the pipeline writes; both by their names in the run.
+        transactional_ids: those of the pipeline, by source partition; empty when none are declared.
         spark_app: the pipeline's application; raises LookupError when it does not run on Spark.
-        client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
+        client: the client group of the program under test: ``spark``, ``app`` or ``loader``.
         group: consumer group of the pipeline, "" when it has none.
-        pipeline: what can be crashed; raises LookupError when there is none.
+        pipeline: the pipeline to crash; raises LookupError when there is none.
         readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be read now.
-        held: the request that this fault's trigger holds, or that of the fault it follows.
-        checkpoint: of the pipeline's query; None when it does not run on Spark.
-        positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
+        held: the request that this fault's trigger holds, or the trigger of the fault it follows.
+        checkpoint: the checkpoint of the pipeline's query; None when it does not run on Spark.
+        positions: source partition -> committed position of the pipeline, exclusive; raises KafkaException while its
             coordinator does not answer.
-        timeouts: name -> seconds after which somebody gives up on the pipeline when it is silent; only those that are known.
-        service: one that the run has started, by its name; raises LookupError when there is none.
+        timeouts: name -> seconds of silence after which somebody gives up on the pipeline; known ones only.
+        service: a service that the run has started, by its name; raises LookupError when there is none.
     """
 
     system: System
@@ -167,7 +167,7 @@ class FaultContext:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a fault was effective, and the facts that say so.
+    """Whether a fault was effective, and the facts that show it.
 
     Attributes:
         effective: False makes the run UNKNOWN: it proved nothing.
@@ -184,7 +184,7 @@ class Injection:
 
     Attributes:
         target: in words, e.g. ``broker-2 (leader(orders, 0))``.
-        hold_s: how long it stays in force before it is healed.
+        hold_s: seconds that it stays in force before it is healed.
     """
 
     target: str
@@ -194,28 +194,28 @@ class Injection:
         """Put it in force.
 
         Raises:
-            ChaosError: it cannot be done; the injection is healed then, as after half of it.
+            ChaosError: it failed; the injection is healed then, as after half of it.
         """
         raise NotImplementedError
 
     def complete(self) -> None:
-        """Do what takes time or needs the held request to be let go; most faults have nothing to do here.
+        """Do the steps that take time, or need the held request to be let go; most faults have nothing to do here.
 
         Raises:
-            ChaosError: it cannot be done: the fault is not effective.
+            ChaosError: it failed: the fault is not effective.
         """
 
     def proof(self) -> Proof:
-        """Ask whether it was effective, for as long as it is in force; a fault that was not raises no error."""
+        """Check whether it was effective, for as long as it is in force; an ineffective fault raises no error."""
         raise NotImplementedError
 
     def heal(self) -> Mapping[str, Any] | None:
         """Undo whatever part of it is in force, and return facts about that, if there are any. Idempotent.
 
-        ``effective: False`` among the facts, with the reason as ``problem``, says that only the end of the fault has shown that
-        it had no effect; for what can be known only then, such as the answer to a request that was held.
+        ``effective: False`` among the facts, with the reason as ``problem``, means that only the end of the fault has shown
+        that it had no effect, e.g. by the answer to a held request.
 
-        Nothing is done for a fault that leaves nothing to undo: a request that was lost, or a process that Spark replaces.
+        By default it does nothing: a lost request, or a process that Spark replaces, leaves nothing to undo.
 
         Raises:
             ChaosError: the system does not come back.
@@ -224,7 +224,7 @@ class Injection:
 
 
 def prove(injection: Injection) -> Proof:
-    """Complete an injection and ask for its proof; one that cannot be completed was not effective."""
+    """Complete an injection and return its proof; one that cannot be completed was not effective."""
     try:
         injection.complete()
     except ChaosError as error:
@@ -233,9 +233,9 @@ def prove(injection: Injection) -> Proof:
 
 
 def already_down(names: Sequence[str]) -> str:
-    """Why a fault of processes cannot be injected: what one that has ended left behind would prove a fault without effect."""
+    """Word the refusal of a fault of processes: the traces of an ended process would prove a fault without effect."""
     are = "is" if len(names) == 1 else "are"
-    return f"{', '.join(names)} {are} down already, perhaps by another fault: nothing more can be done to what has ended"
+    return f"{', '.join(names)} {are} down already, perhaps by another fault: a fault cannot strike a process that has ended"
 
 
 def unmet(
@@ -247,7 +247,7 @@ def unmet(
     ignore: tuple[type[Exception], ...] = (),
     seen: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Wait as `clock.wait_until`, and return the problem, as a fact of a proof; empty when the condition is met in time."""
+    """Wait like `clock.wait_until`, and return the problem, as a fact of a proof; empty when the condition is met in time."""
     try:
         clock.wait_until(condition, within_s=within_s, reason=reason, every_s=every_s, ignore=ignore, seen=seen)
     except DeadlineError as error:
@@ -256,35 +256,35 @@ def unmet(
 
 
 class FaultBase(Declared):
-    """What all faults have. `chaos faults` prints the first paragraph of a fault's docstring, `provokes` and `proved_by`.
+    """The base of all faults. `chaos faults` prints the first paragraph of a fault's docstring, `provokes` and `proved_by`.
 
-    In Python a fault is its class with the keys of YAML: ``KillBroker(target="leader(orders, 0)")``. Then `kind` is that of
-    the class, no `when` means at once, and ``for``, which Python keeps for itself, is written ``for_``.
+    In Python a fault is its class with the keys of YAML: ``KillBroker(target="leader(orders, 0)")``. The class gives `kind`, no
+    `when` means at once, and ``for``, which Python reserves, is written ``for_``.
     """
 
     needs: ClassVar[frozenset[Capability]]
-    """what the system and the pipeline must have; where one of these is lacking, the declaration is refused."""
+    """capabilities that the system and the pipeline must have; without one of them, the declaration is refused."""
     without: ClassVar[str] = ""
-    """what to use instead where a system lacks it; the refusal says so."""
+    """a substitute on a system that lacks a capability, named in the refusal."""
     provokes: ClassVar[str] = ""
-    """what the fault is for: the behaviour of Kafka or Spark that it provokes, with its source."""
+    """its purpose: the behaviour of Kafka or Spark that it provokes, with its source."""
     proved_by: ClassVar[str] = ""
-    """what its proof shows."""
+    """the content of its proof."""
     settles_request: ClassVar[bool] = False
-    """whether the fault itself decides what becomes of the request that its trigger holds."""
+    """whether the fault itself decides the fate of the request that its trigger holds."""
     outlives_client: ClassVar[bool] = False
     """whether that request is delivered although its client has gone."""
     kind: str
     """which fault it is."""
     name: FaultName = ""
-    """by which reports and other faults know it; the default is its kind with a number, e.g. ``kill_broker-1``."""
+    """its name in reports and for other faults; the default is its kind with a number, e.g. ``kill_broker-1``."""
     when: When
     """the moment of its injection."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_python(cls, keys: Any) -> Any:
-        """Fill in what Python may leave out. In YAML the kind is always there, for it chooses the class."""
+        """Fill in the keys that Python may leave out. YAML always has the kind, for it chooses the class."""
         kinds = get_args(cls.model_fields["kind"].annotation)
         if not isinstance(keys, Mapping) or "kind" in keys or not kinds:
             return keys
@@ -296,7 +296,7 @@ class FaultBase(Declared):
         return f"{self.kind} {self.aim}".rstrip() + self.ending
 
     def approach(self, context: FaultContext) -> None:
-        """Do before the trigger what would be too slow at the moment of injection."""
+        """Do preparations before the trigger that are too slow for the moment of injection."""
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         """Resolve the target; nothing is broken yet.
@@ -313,7 +313,7 @@ class FaultBase(Declared):
 
     @property
     def ending(self) -> str:
-        """The end of `describe`: how long it lasts, or what follows."""
+        """The end of `describe`: its duration, or its sequel."""
         return ""
 
     @property
@@ -324,12 +324,12 @@ class FaultBase(Declared):
 
     @property
     def down_s(self) -> float:
-        """How long its brokers are down or silent; 0 for a fault of other things."""
+        """Seconds that its brokers are down or silent; 0 for a fault of other things."""
         return 0.0
 
     @property
     def holds_request_s(self) -> float:
-        """How long it holds the request of its trigger by itself."""
+        """Seconds that it holds the request of its trigger by itself."""
         return 0.0
 
 
@@ -341,7 +341,7 @@ class TimedFault(FaultBase):
 
     @property
     def lasts(self) -> str:
-        """How long, in words."""
+        """Its duration in words."""
         return f"for {spoken_seconds(self.for_s)}"
 
     @property
@@ -368,7 +368,7 @@ class RestartedFault(FaultBase):
 
     @property
     def restarted(self) -> str:
-        """When they are started again, in words."""
+        """The time of the restart, in words."""
         return f"restarted after {spoken_seconds(self.restart_after_s)}"
 
     @property
@@ -380,7 +380,7 @@ class BrokerFault(FaultBase):
     """A fault of brokers."""
 
     roles: ClassVar[tuple[Role, ...]] = ()
-    """the targets that it can have; empty for all."""
+    """possible targets; empty for all."""
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.BROKER_PROCESSES})
     target: Broker
     """which brokers."""
@@ -389,7 +389,7 @@ class BrokerFault(FaultBase):
     def _has_a_role(self) -> Self:
         if self.roles and self.target.role not in self.roles:
             raise WrongValueError(
-                "wrong-role", f"{self.kind} cannot be aimed at {self.target}; its target is {' or '.join(self.roles)}"
+                "wrong-role", f"{self.kind} cannot have the target {self.target}; write target: {' or '.join(self.roles)}"
             )
         return self
 
@@ -434,7 +434,7 @@ class BackgroundSteps:
     """The steps of a fault in a thread of their own, from `begin` until they are done or the fault is healed.
 
     Attributes:
-        steps: what is done; it returns soon after the flag that it is given was set.
+        steps: the function to run; it returns soon after its flag was set.
     """
 
     steps: Callable[[Event], None]
@@ -451,7 +451,7 @@ class BackgroundSteps:
         """Whether all steps are done.
 
         Raises:
-            Exception: what one of its steps raised.
+            Exception: the error of a step.
         """
         if self._running is None or not self._running.done():
             return False
@@ -462,7 +462,7 @@ class BackgroundSteps:
         """Wait until all steps are done, and return the problem, as a fact of a proof; empty when they are done in time.
 
         Raises:
-            Exception: what one of its steps raised, unless that was the end of a wait.
+            Exception: the error of a step, unless it was the end of a wait.
         """
         if self._running is None or wait([self._running], within_s).not_done:
             return {"problem": f"the steps of this fault were not done after {within_s:g} s"}
@@ -484,7 +484,7 @@ class BackgroundSteps:
 
 
 def wait_unless_stopped(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
-    """Wait for a condition between two background steps; False when told to stop. A broker that is down is asked again.
+    """Wait for a condition between two background steps; False if `stop` was set. Errors of a down broker mean "not yet".
 
     Raises:
         DeadlineError: the condition was not met in time.

@@ -1,7 +1,7 @@
-"""Faults of brokers' disks: what was not flushed is gone, or nothing more can be written.
+"""Faults of brokers' disks: unflushed data is gone, or nothing more can be written.
 
-A full disk is imitated: the process may not let any file grow (RLIMIT_FSIZE, set from outside with prlimit, Linux). The broker
-sees the same: writes fail with an IOException ("File too large" instead of "No space left on device").
+A full disk is imitated: the process may not let any file grow (RLIMIT_FSIZE, set from outside with prlimit, Linux). For the
+broker it is like a full disk: writes fail with an IOException ("File too large" instead of "No space left on device").
 """
 
 from contextlib import suppress
@@ -30,11 +30,11 @@ _GIVES_UP_WITHIN_S = 20.0
 
 
 class PowerLoss(RestartedBrokerFault):
-    """Brokers die, and all that they had not flushed is gone: each log ends at its recovery point."""
+    """Brokers die, and all their unflushed data is gone: each log ends at its recovery point."""
 
     needs = frozenset({Capability.BROKER_PROCESSES, Capability.BROKER_DISKS})
     provokes = "acknowledged records that no replica had flushed are gone (Kafka relies on replication, not on fsync)"
-    proved_by = "the exit code of SIGKILL, and the records that each broker lost of the log for which it was aimed at"
+    proved_by = "the exit code of SIGKILL, and the records that each broker lost of the log behind its target"
     kind: Literal["power_loss"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
@@ -48,8 +48,8 @@ class PowerlessBrokers(RestartedBrokers):
     """Brokers whose machines lost power until the heal.
 
     Attributes:
-        meant: the logs that they were to lose something of: partitions, or topics for all of their partitions.
-        lost: broker -> partition -> what was not flushed.
+        meant: the logs that should lose records: partitions, or topics for all of their partitions.
+        lost: broker -> partition -> its unflushed offsets.
     """
 
     meant: tuple[str, ...]
@@ -63,9 +63,9 @@ class PowerlessBrokers(RestartedBrokers):
         }
 
     def proof(self) -> Proof:
-        """They were killed by us, and each has lost something of a log that was meant.
+        """Show that we killed them, and that each has lost records of a log that was meant.
 
-        A broker that had flushed that log proves nothing: something of ``__consumer_offsets`` is nearly always lost.
+        A broker that had flushed that log proves nothing: some records of ``__consumer_offsets`` are nearly always lost.
         """
         exits = exit_codes(self.processes)
         kept = [name for name, lost in self.lost.items() if not any(map(self._is_meant, lost))]
@@ -118,7 +118,7 @@ class FullBrokers(RestartedBrokers):
 
 
 def _let_files_grow(pid: int, *, grow: bool) -> None:
-    """Change the soft limit alone: the hard one is what it can be set back to."""
+    """Change the soft limit alone: only the hard one allows to set it back."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         _, most = process.rlimit(psutil.RLIMIT_FSIZE)

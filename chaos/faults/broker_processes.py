@@ -3,7 +3,7 @@
 kill       no flush, no leadership handed over
 terminate  a controlled shutdown: leadership handed over, logs flushed, a mark in each log directory that it was clean
 pause      frozen; the broker is a zombie when it wakes up
-rolling    one broker after the other; the next one is ended when every replica is in sync again
+rolling    one broker after the other; the next one ends when every replica is in sync again
 chase      the broker that has a role is killed, then the one that took over; one broker is down at a time
 
 One broker down at a time leaves min ISR 2 of 3 intact.
@@ -65,26 +65,26 @@ class BrokerInjection(Injection):
 
     @property
     def processes(self) -> list[Process]:
-        """In the order of the ids."""
+        """Processes in the order of the ids."""
         return [self.system.kafka.brokers.processes[broker] for broker in self.broker_ids]
 
     def names_where(self, holds: Callable[[int], bool]) -> list[str]:
-        """Names of those brokers whose id fulfils a condition."""
+        """Names of the brokers whose id fulfils a condition."""
         return broker_names(filter(holds, self.broker_ids))
 
     def refuses(self, broker: int) -> bool:
-        """Whether connections to a broker are refused."""
+        """Whether a broker refuses connections."""
         return protocol.refused(self.system.kafka.address(broker))
 
     def silent(self, broker: int, within_s: float) -> bool:
-        """Whether a ping to a broker is not answered."""
+        """Whether a broker does not answer a ping."""
         return not protocol.answers(self.system.kafka.address(broker), within_s=within_s)
 
 
 @dataclass(slots=True)
 class RestartedBrokers(BrokerInjection):
     def heal(self) -> None:
-        """Start those that do not run, and return when all serve."""
+        """Start the brokers that do not run, and return when all serve."""
         start_again(self.system, self.broker_ids)
 
 
@@ -92,9 +92,7 @@ class KillBroker(RestartedBrokerFault):
     """Brokers are killed with SIGKILL, and started again."""
 
     needs = frozenset({Capability.KILL_BROKERS})
-    provokes = (
-        "a new leader, coordinator or controller without a controlled shutdown; retries of what was not answered (KIP-98)"
-    )
+    provokes = "a new leader, coordinator or controller without a controlled shutdown; retries of unanswered requests (KIP-98)"
     proved_by = "the exit code of SIGKILL, the process is gone, connections are refused"
     kind: Literal["kill_broker"]
 
@@ -123,7 +121,7 @@ class KilledBrokers(RestartedBrokers):
 
 
 class TerminateBroker(RestartedBrokerFault):
-    """Brokers shut down in order (SIGTERM): they hand over what they lead, flush and end; then they are started again."""
+    """Brokers shut down in order (SIGTERM): they hand over leadership, flush and end; then they are started again."""
 
     provokes = "leadership that is handed over in order, as in a deployment (KIP-631, controlled shutdown)"
     proved_by = "the exit code of SIGTERM, and the mark of a clean shutdown in each log directory"
@@ -158,7 +156,7 @@ class TerminatedBrokers(RestartedBrokers):
         return Proof(effective, {"exit_codes": exits, "clean": clean, **missing})
 
     def heal(self) -> None:
-        """End a broker that was told to and has not ended; then start all again."""
+        """Kill a broker that has not ended after its SIGTERM; then start all again."""
         for process in self.processes:
             if process.alive():
                 process.stop(_ENDS_WITHIN_S)
@@ -216,7 +214,7 @@ class RollingRestart(FaultBase):
     how: Literal["kill", "terminate"] = "terminate"
     """``terminate`` lets each shut down in order (SIGTERM), ``kill`` does not (SIGKILL)."""
     restart_after_s: Seconds = Field(alias="restart_after", default=0.0)
-    """how long each broker is gone before it is started again."""
+    """how long each broker is down before it is started again."""
 
     def describe(self) -> str:
         later = f", restarted after {spoken_seconds(self.restart_after_s)}" if self.restart_after_s else ""
@@ -233,7 +231,7 @@ class RestartedInTurn(BrokerInjection):
     """All brokers, restarted one after the other from the injection on.
 
     Attributes:
-        turns: what came of each broker so far.
+        turns: the results of the brokers so far.
     """
 
     how: str
@@ -272,24 +270,24 @@ class RestartedInTurn(BrokerInjection):
         return process.exit_code()
 
     def _end(self, process: Process) -> None:
-        """Idempotent: the first one is ended twice."""
+        """End a process. Idempotent: the first one is ended twice."""
         process.kill() if self.how == "kill" else terminate(process)
 
 
 class ChaseLeader(RestartedFault, BrokerFault):
-    """The leader is killed, then the broker that took over from it, and so on.
+    """The leader is killed, then its successor, and so on.
 
     Each is started again after ``restart_after``, and is in sync before the next one is killed: one broker is down at a time.
     """
 
     roles = ("leader", "transaction_coordinator", "group_coordinator", "controller")
     provokes = "several elections for one transaction: its coordinator or leader changes while it is decided (KIP-98)"
-    proved_by = "as many brokers as declared were killed while they had the role, and each time another one took over"
+    proved_by = "the declared number of brokers were killed while they had the role, and each time another one took over"
     kind: Literal["chase_leader"]
     target: Broker
     """the role that the brokers have when they are killed."""
     times: Annotated[int, Field(strict=True, ge=2, le=10)] = 3
-    """how many brokers are killed, one after the other."""
+    """the number of brokers that are killed, one after the other."""
 
     def describe(self) -> str:
         return f"chase_leader {self.target}, {self.times} times, {self.restarted}"
@@ -308,7 +306,7 @@ class ChasedLeader(Injection):
     """The broker that has a role, killed at the injection, and those that take over from it, killed in turn.
 
     Attributes:
-        now: asks which broker has the role now.
+        now: returns the broker that has the role now.
         first: the broker that had it when the target was resolved.
         led: the brokers that took over.
     """
@@ -361,7 +359,7 @@ class ChasedLeader(Injection):
 
 
 def resolve_running(target: BrokerTarget, context: FaultContext, rng: Random) -> tuple[list[int], str]:
-    """As `resolve_brokers`, for what is done to the processes of brokers: to one that has ended, nothing can be.
+    """Resolve brokers like `resolve_brokers`, and refuse one that has ended: faults of processes need a living process.
 
     Raises:
         InjectionError: one of them does not run.
@@ -373,19 +371,19 @@ def resolve_running(target: BrokerTarget, context: FaultContext, rng: Random) ->
 
 
 def require_running(processes: Iterable[Process]) -> None:
-    """Raises `InjectionError` if one has ended: the exit code that it left would prove a fault that had no effect."""
+    """Raise `InjectionError` if one has ended: its exit code would prove a fault that had no effect."""
     ended = [process.spec.name for process in processes if not process.alive()]
     if ended:
         raise InjectionError(already_down(ended))
 
 
 def exit_codes(processes: Iterable[Process]) -> dict[str, int | None]:
-    """Name -> exit code, None for a process that runs."""
+    """Return name -> exit code, None for a process that runs."""
     return {process.spec.name: process.exit_code() for process in processes}
 
 
 def wait_for_end(processes: Collection[Process], within_s: float) -> dict[str, Any]:
-    """As `unmet`, for the end of all of these brokers."""
+    """Wait, like `unmet`, for the end of all of these brokers."""
     return unmet(lambda: not any(process.alive() for process in processes), within_s, "the brokers to end")
 
 
@@ -397,7 +395,7 @@ def terminate(process: Process) -> None:
 
 
 def start_again(system: System, broker_ids: Iterable[int]) -> None:
-    """Start those of these brokers that do not run, and return when all of them serve."""
+    """Start the brokers that do not run, and return when all of them serve."""
     for broker in broker_ids:
         system.kafka.brokers.processes[broker].start()
     wait_until_serving(system, broker_ids)
@@ -411,7 +409,7 @@ def wait_until_serving(system: System, broker_ids: Iterable[int]) -> None:
 
 
 def _bring_back(kafka: Kafka, broker: int, after_s: float, stop: Event) -> float:
-    """Start a broker, and return when all replicas are in sync, or when told to stop; seconds since it was started."""
+    """Start a broker, and return, when all replicas are in sync or `stop` was set, the seconds since the start."""
     clock.pause(after_s, stop)
     began_s = clock.monotonic_s()
     kafka.brokers.processes[broker].start()

@@ -1,4 +1,4 @@
-"""Faults of the checkpoint of a query: damaged while the pipeline is down, or left behind by what the sink has committed."""
+"""Faults of the checkpoint of a query: damaged while the pipeline is down, or older than the sink's commits."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class DamageCheckpoint(CheckpointFault):
     commit_deleted  the newest commit is deleted: Spark plans its batch again, with the same range
     offsets_torn    the newest plan is cut in its middle: Spark refuses to start, until the batch is removed (`repair`)
     lost            all of it is deleted: Spark begins at the start of the source
-    state_lost      the files of its state stores are deleted, and what is planned and done stays: the state cannot be loaded
+    state_lost      the files of its state stores are deleted, but not its plans and commits: the state cannot be loaded
     older_copy      copied at the trigger, put back ``restore_after`` later: Spark plans old batches again
     ==============  ==================================================================================================
     """
@@ -50,11 +50,11 @@ class DamageCheckpoint(CheckpointFault):
     proved_by = "files of the checkpoint were there, and now are gone, shorter or older"
     kind: Literal["damage_checkpoint"]
     damage: Damage = Field(alias="what")
-    """which damage, see above."""
+    """the damage, see above."""
     repair: Literal["none", "batch_removed"] = "none"
     """``batch_removed`` removes the torn batch before the pipeline starts; for ``offsets_torn`` only."""
     restore_after_s: Seconds = Field(alias="restore_after", default=0.0)
-    """how old the copy is when it is put back; for ``older_copy``, and needed there."""
+    """the age of the copy when it is put back; for ``older_copy``, and needed there."""
 
     def describe(self) -> str:
         repaired = ", the torn batch removed" if self.repair == "batch_removed" else ""
@@ -92,7 +92,7 @@ class DamagedCheckpoint(Injection):
     damage: Mapping[str, Any] = field(default_factory=dict)
 
     def inject(self) -> None:
-        """Kill the pipeline first: a query that runs would repair, or never read, what is damaged."""
+        """Kill the pipeline, then do the damage: a running query would repair it, or never read it."""
         self.pids = self.pipeline.crash()
         self.before = newest(self.checkpoint)
         self.damage = _DAMAGES[self.fault.damage](self.checkpoint)
@@ -101,7 +101,7 @@ class DamagedCheckpoint(Injection):
         return Proof(bool(self.pids) and bool(self.damage), _facts(self.pids, self.before, self.checkpoint, self.damage))
 
     def heal(self) -> Mapping[str, Any]:
-        """Repair what Spark refuses, if that was declared, and start the pipeline. A second heal does not repair again."""
+        """Remove the batch that Spark refuses, if that was declared, and start the pipeline; a second heal repairs nothing."""
         torn, self.damage = self.damage, {}
         removed: list[str] = []
         if torn and self.fault.repair == "batch_removed":
@@ -122,7 +122,7 @@ class OlderCheckpoint(Injection):
     healed: bool = False
 
     def inject(self) -> None:
-        """Nothing yet: there may be no batch to copy, and while this runs no other fault can be injected or healed."""
+        """Do nothing yet: there may be no batch to copy, and while this runs no other fault can be injected or healed."""
         self.since_s = clock.monotonic_s()
 
     def complete(self) -> None:
@@ -169,14 +169,14 @@ class OlderCheckpoint(Injection):
 
 
 class CrashBeforeCommit(CheckpointFault):
-    """The driver is killed when the sink has committed all of a batch and the checkpoint does not say so yet.
+    """The driver is killed when the sink has committed all of a batch, but the checkpoint has not.
 
     Exact on any machine: the driver is frozen in the middle of a batch, the tasks commit without it, and it is killed.
     """
 
     needs = frozenset({Capability.PIPELINE, Capability.CHECKPOINT, Capability.COMMITTING_TASKS})
-    provokes = "a batch that is committed in the sink and not in the checkpoint: Spark writes it again"
-    proved_by = "the driver was killed, all of its planned batch is committed in the sink, and not in the checkpoint"
+    provokes = "a batch that is committed in the sink but not in the checkpoint: Spark writes it again"
+    proved_by = "the driver was killed; its whole planned batch is committed in the sink, but not in the checkpoint"
     kind: Literal["crash_before_commit"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
@@ -195,8 +195,8 @@ class CrashedBeforeCommit(Injection):
     A task that has just started still fetches its code from the driver: if the driver is frozen too early, the task hangs.
 
     Attributes:
-        into_s: how long after the start of all tasks the driver is frozen.
-        too_late: how many times it was frozen when the batch was done already.
+        into_s: seconds from the start of all tasks to the freeze of the driver.
+        too_late: number of freezes after the batch was done.
     """
 
     checkpoint: Path
@@ -212,7 +212,7 @@ class CrashedBeforeCommit(Injection):
     tries: int = 0
 
     def inject(self) -> None:
-        """Nothing yet: it takes time until there is a batch, and while this runs no other fault can be injected or healed."""
+        """Do nothing yet: the next batch takes time, and while this runs no other fault can be injected or healed."""
         self.since_s = clock.monotonic_s()
 
     def complete(self) -> None:
@@ -229,10 +229,10 @@ class CrashedBeforeCommit(Injection):
                 return
             self._resume()
             self.into_s += _LATER_S
-        raise InjectionError(f"{_TRIES} times the tasks did not end without their driver")
+        raise InjectionError(f"the tasks did not end without their driver, {_TRIES} times")
 
     def proof(self) -> Proof:
-        """The driver was killed in the middle of a batch; `complete` has seen that the sink had committed all of it."""
+        """Show that the driver was killed in the middle of a batch; `complete` has seen that the sink had committed it all."""
         state = newest(self.checkpoint)
         facts = {"pids": self.pids, "batch": state[OFFSETS], "done": state[COMMITS], "sink_committed": self._ends()}
         return Proof(bool(self.pids) and _in_batch(self.checkpoint), facts | {"tries": self.tries})
@@ -255,7 +255,7 @@ class CrashedBeforeCommit(Injection):
         self._must_go_on()
 
     def _must_go_on(self) -> None:
-        """Raise if another thread has healed this: the driver, which may have been frozen just then, is let run on."""
+        """Raise if another thread has healed this, and resume the driver, which may have been frozen just then."""
         if self.healed:
             self._resume()
             raise InjectionError("the run ended before the driver was killed")
@@ -267,7 +267,7 @@ class CrashedBeforeCommit(Injection):
         clock.pause(self.into_s)
         self.frozen = True
         self.pipeline.pause()
-        self.frozen = True  # again: `heal`, in another thread, may have let it run on before it stood still
+        self.frozen = True  # again: `heal`, in another thread, may have resumed it before it stood still
         if _in_batch(self.checkpoint):
             return True
         self.too_late += 1
@@ -288,7 +288,7 @@ class CrashedBeforeCommit(Injection):
         )
 
     def _ends(self) -> Mapping[int, int]:
-        """Where the newest planned batch ends, by partition."""
+        """End offsets of the newest planned batch, by partition."""
         return planned(self.checkpoint, newest(self.checkpoint)[OFFSETS], self.context.source)
 
 
@@ -298,7 +298,7 @@ def _in_batch(checkpoint: Path) -> bool:
 
 
 def _delete_commit(checkpoint: Path) -> Mapping[str, Any]:
-    """The newest one, and the plans after it: Spark does not run a batch again while there is a later plan."""
+    """Delete the newest commit, and the plans after it: Spark does not run a batch again while there is a later plan."""
     batch = newest(checkpoint)[COMMITS]
     if batch is None:
         return {}
@@ -330,7 +330,7 @@ def _lose_state(checkpoint: Path) -> Mapping[str, Any]:
 
 
 def _remove(checkpoint: Path, entries: list[tuple[str, int]]) -> list[str]:
-    """Remove batches of logs, with their checksums; those that were there."""
+    """Remove batches of logs, with their checksums; return the removed ones."""
     for log, batch in entries:
         (checkpoint / log / f".{batch}.crc").unlink(missing_ok=True)
     there = [checkpoint / log / str(batch) for log, batch in entries if (checkpoint / log / str(batch)).exists()]
@@ -344,7 +344,7 @@ def _facts(pids: Mapping[str, int], before: State, checkpoint: Path, damage: Map
 
 
 def _checkpoint(context: FaultContext) -> Path:
-    """The folder of its query, which may be below the one that it was given."""
+    """Return the folder of its query, which may be below the given one."""
     if context.checkpoint is None or not context.checkpoint.is_dir():
         raise InjectionError("this pipeline has no checkpoint")
     return of_query(context.checkpoint, context.source)

@@ -1,7 +1,6 @@
 """Faults of brokers in containers: off the network, off the processor, out of memory, out of disk.
 
-Docker carries them out; whether they were effective is read elsewhere: on the wire, in the counters of the control group, from
-the exit code.
+Docker carries them out. Their proofs come from elsewhere: the wire, the counters of the control group, the exit code.
 """
 
 import errno
@@ -35,7 +34,7 @@ from chaos.runtime.capabilities import Capability
 _UNREACHABLE_S = 0.7
 _PERIOD_US = 100_000
 _NO_LIMIT = -1
-_MARGIN_BYTES = 32 << 20  # half of what `crowd` takes
+_MARGIN_BYTES = 32 << 20  # half of the memory that `crowd` takes
 _KILLED_WITHIN_S = 10.0
 _THROTTLED_WITHIN_S = 20.0
 _STOPS_WITHIN_S = 30.0
@@ -48,7 +47,7 @@ Cpus = Annotated[float, Field(ge=0.01, le=4)]
 class ContainedBrokers(BrokerInjection):
     @property
     def containers(self) -> list[Contained]:
-        """In the order of the ids."""
+        """Containers in the order of the ids."""
         return contained(self.processes)
 
 
@@ -87,7 +86,7 @@ class DisconnectedBrokers(ContainedBrokers):
         wait_until_serving(self.system, self.broker_ids)
 
     def _unreachable(self, broker: int) -> bool:
-        """No answer to an attempt to connect, or our own kernel reports that it finds no such host."""
+        """Whether an attempt to connect gets no answer, or our own kernel reports that it finds no such host."""
         try:
             with socket.create_connection(self.system.kafka.address(broker), timeout=_UNREACHABLE_S):
                 return False
@@ -98,7 +97,7 @@ class DisconnectedBrokers(ContainedBrokers):
 
 
 class Freeze(BrokerFault, LastingFault):
-    """Brokers are frozen by the kernel (cgroup freezer): as by SIGSTOP, but their process state does not show it."""
+    """Brokers are frozen by the kernel (cgroup freezer): like by SIGSTOP, but their process state does not show it."""
 
     needs = frozenset({Capability.BROKER_CONTAINERS})
     without = "pause_broker stops it with SIGSTOP"
@@ -143,7 +142,7 @@ class LimitCpu(BrokerFault, LastingFault):
     proved_by = "the kernel has counted periods in which the broker had to wait"
     kind: Literal["limit_cpu"]
     cpus: Cpus
-    """how many processors each broker may use; 0.1 is a tenth of one."""
+    """the number of processors that each broker may use; 0.1 is a tenth of one."""
 
     def describe(self) -> str:
         return f"limit_cpu of {self.target} to {self.cpus:g} processors {self.lasts}"
@@ -158,7 +157,7 @@ class ThrottledBrokers(ContainedBrokers):
     """Brokers with a share of a processor; they do everything, late.
 
     Attributes:
-        before: broker -> periods in which it had been throttled before the fault.
+        before: broker -> number of its throttled periods before the fault.
     """
 
     cpus: float
@@ -171,7 +170,7 @@ class ThrottledBrokers(ContainedBrokers):
 
     def proof(self) -> Proof:
         within_s = min(self.hold_s, _THROTTLED_WITHIN_S)
-        missing = unmet(lambda: all(self._since().values()), within_s, "the brokers to want more than they get")
+        missing = unmet(lambda: all(self._since().values()), within_s, "the brokers to need more processor time than they get")
         since = self._since()
         effective = len(since) == len(self.broker_ids) and all(since.values())
         return Proof(effective, {"cpus": self.cpus, "throttled_periods": since, **missing})
@@ -202,10 +201,10 @@ class OutOfMemory(RestartedBrokerFault):
 
 @dataclass(slots=True)
 class StarvedBrokers(ContainedBrokers):
-    """Brokers that the kernel kills because their containers want more memory than they may have.
+    """Brokers that the kernel kills because their containers exceed their memory limits.
 
-    The limit is what they cannot give back and a little more; then something else in the container takes what is left. A JVM
-    that has all it needs would live for ever at its limit.
+    The limit is a little more than the memory that they cannot give back; then another process in the container takes the rest.
+    A JVM that has all it needs would live for ever at its limit.
     """
 
     limits: dict[str, int] = field(default_factory=dict)
@@ -243,7 +242,7 @@ class LimitDisk(RestartedBrokerFault):
     proved_by = "the broker ended by itself, and its log says that no space was left"
     kind: Literal["limit_disk"]
     room_bytes: Size = Field(alias="room", default=500_000)
-    """how much can be written before the disk is full."""
+    """the bytes that can be written before the disk is full."""
 
     def describe(self) -> str:
         return f"limit_disk of {self.target} to {text_of_size(self.room_bytes)} more, {self.restarted}"
@@ -261,8 +260,8 @@ class CrampedBrokers(Injection):
 
     Attributes:
         containers: broker id -> the broker on its own disk.
-        cramped: broker id -> the same broker on the small one.
-        logs_from: broker id -> where the log of the broker on the small disk begins.
+        cramped: broker id -> the broker on the small one.
+        logs_from: broker id -> start of the log of the broker on the small disk.
     """
 
     system: System
@@ -288,7 +287,7 @@ class CrampedBrokers(Injection):
         return Proof(effective, {"exit_codes": exits, "no_space_left": full, "room_bytes": self.room_bytes, **missing})
 
     def heal(self) -> None:
-        """End those that have not filled their disk, start all on their own disks, and return when they serve."""
+        """End the brokers that have not filled their disk, start all on their own disks, and return when they serve."""
         for broker, process in self.cramped.items():
             if process.alive():
                 process.stop(_STOPS_WITHIN_S)
@@ -302,19 +301,19 @@ class CrampedBrokers(Injection):
 
 
 def contained(processes: list[Process]) -> list[Contained]:
-    """The same processes, as containers.
+    """Return these processes as containers.
 
     Raises:
-        InjectionError: they are not.
+        InjectionError: they are not containers.
     """
     found = [process for process in processes if isinstance(process, Contained)]
     if len(found) < len(processes):
-        raise InjectionError("these brokers do not run in containers: run the scenario with --chaos-runtime containers")
+        raise InjectionError("these brokers do not run in containers; run the scenario with --chaos-runtime containers")
     return found
 
 
 def _needed_bytes(container: Contained) -> int:
-    """What it cannot give back, so no page cache (``rss`` in version 1 of control groups, ``anon`` in version 2)."""
+    """Memory that it cannot give back, without page cache (``rss`` in version 1 of control groups, ``anon`` in version 2)."""
     stats = container.usage()["memory_stats"]["stats"]
     return int(stats["anon"] if "anon" in stats else stats["total_rss"])
 

@@ -1,8 +1,8 @@
-"""Brokers that are not ours: a hook does the fault, and whether it was done is asked of the brokers.
+"""Faults of brokers that are not ours: a hook does the fault, and the brokers' behaviour proves it.
 
-The exit status of a hook proves nothing: a command that was accepted has not killed a broker yet. A broker is down when it
-answers no request any more while another broker does, or has left the metadata: where none answers, the network may be slow. It
-is watched from before the hook begins, because an operator may start it again before the hook has ended.
+The exit status of a hook proves nothing: an accepted command has not killed a broker yet. A broker is down when it answers no
+request while another broker does, or has left the metadata: if none answers, the network may be slow. The watch begins before
+the hook, because an operator may start the broker again before the hook has ended.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class HookedBrokers(Injection):
 
     Attributes:
         kinds: the hook that takes them down, and the one that brings them back.
-        ran: broker -> what is known of the hook that was to take it down.
+        ran: broker -> result of the hook that should take it down.
     """
 
     system: System
@@ -47,7 +47,7 @@ class HookedBrokers(Injection):
         """Watch the brokers, and run the hook for each.
 
         Raises:
-            InjectionError: one of them was down before.
+            InjectionError: a broker was down before.
         """
         ended = [f"broker-{broker}" for broker in self.broker_ids if self._down(broker) and self._down(broker)]
         if ended:
@@ -61,7 +61,7 @@ class HookedBrokers(Injection):
                 self.ran[f"broker-{broker}"] = ran.facts
 
     def proof(self) -> Proof:
-        """Every broker was seen to answer no more, or to be gone from the metadata; what the hooks said is a fact beside it."""
+        """Show that every broker stopped answering, or left the metadata; the hooks' results are only facts beside it."""
         down = {f"broker-{broker}": how for broker in self.broker_ids if (how := self._outcome(broker))}
         return Proof(len(down) == len(self.broker_ids), {"down": down, "hooks": self.ran})
 
@@ -86,7 +86,7 @@ class HookedBrokers(Injection):
         return self.system.hooks
 
     def _seen_down(self, broker: int) -> str:
-        """How it was seen to be down, twice in a row; "" when it was not, or was healed before."""
+        """The sign that it is down, seen twice in a row; "" if there was none, or it was healed before."""
         try:
             return clock.wait_until(
                 lambda: _HEALED if self._stop.is_set() else self._down(broker) and self._down(broker),

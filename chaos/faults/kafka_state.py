@@ -1,4 +1,4 @@
-"""Faults of what Kafka stores for the pipeline: its group's offsets and members, and a transaction that hangs in its output."""
+"""Faults of Kafka's state for the pipeline: its group's offsets and members, and a transaction that hangs in its output."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -42,15 +42,15 @@ class DeleteGroupOffsets(RestartedFault):
     """The pipeline dies, its consumer group's offsets are deleted, and it is started again.
 
     With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup; with
-    ``repair: beginning`` they are set to 0, as an operator does who wants all of it read again.
+    ``repair: beginning`` they are set to 0, as by an operator who wants everything read again.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
-    provokes = "a start without a position: auto.offset.reset decides what is lost or read again"
+    provokes = "a start without a position: auto.offset.reset decides whether records are lost or read again"
     proved_by = "the group had positions, and has none now"
     kind: Literal["delete_group_offsets"]
     repair: Literal["none", "seeded", "beginning"] = "none"
-    """what becomes of the positions before the pipeline is started again."""
+    """the change to the positions before the pipeline is started again."""
 
     def describe(self) -> str:
         repaired = {"none": "", "seeded": ", then put back", "beginning": ", then set to 0"}[self.repair]
@@ -71,11 +71,11 @@ class DeletedOffsets(Injection):
     before: Mapping[int, int] = field(default_factory=dict)
 
     def inject(self) -> None:
-        """Kill the pipeline: a group that has members keeps its offsets."""
+        """Kill the pipeline: a group with members keeps its offsets."""
         self.pids = self.pipeline.crash()
 
     def complete(self) -> None:
-        """Delete the group once the last commit underway has ended, and its dead members have been given up."""
+        """Delete the group once the last commit under way has ended, and its dead members have expired."""
         self._wait(self._no_task_runs, "the tasks of the pipeline to end")
         self.before = self._wait(self.context.positions, "positions to delete")
         self._wait(self._deleted, "the group to be empty, and deleted")
@@ -97,11 +97,11 @@ class DeletedOffsets(Injection):
         return clock.wait_until(condition, within_s=_DELETED_WITHIN_S, reason=reason, every_s=0.2, ignore=_NOT_YET)
 
     def _no_task_runs(self) -> bool:
-        """Executors live on for a moment when their driver has died, and commit."""
+        """Whether no executor runs: after the death of their driver, executors live on for a moment, and commit."""
         return not any(executor.lives() for executor in self.context.system.spark.executors())
 
     def _deleted(self) -> bool:
-        """Refused until the dead members have been given up (session.timeout.ms)."""
+        """Try to delete the group; the broker refuses until the dead members have expired (session.timeout.ms)."""
         group = self.context.group
         try:
             self.context.system.kafka.admin.delete_consumer_groups([group], request_timeout=_ASK_S)[group].result(_ASK_S + 1)
@@ -112,11 +112,11 @@ class DeletedOffsets(Injection):
 
 
 class RebalanceStorm(LastingFault):
-    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
+    """A foreign member joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
     provokes = "generations that change in the middle of a transaction (KIP-447)"
-    proved_by = "twice a member of ours was given partitions that members of the pipeline had"
+    proved_by = "twice the foreign member got partitions that members of the pipeline had"
     kind: Literal["rebalance_storm"]
     every_s: SomeSeconds = Field(alias="every", default=1.0)
     """the time from one rebalance to the next."""
@@ -130,10 +130,10 @@ class RebalanceStorm(LastingFault):
 
 @dataclass(slots=True)
 class Storm(Injection):
-    """Members that join the group, are given partitions of the pipeline, and leave; they read, and commit nothing.
+    """Members that join the group, get partitions of the pipeline, and leave; they read, and commit nothing.
 
     Attributes:
-        rounds: the generations with a member of ours, and those that it did not join because the group had no other member.
+        rounds: the generations with our member, and those that it did not join because the group had no other member.
     """
 
     every_s: float
@@ -149,11 +149,11 @@ class Storm(Injection):
         self.background.begin()
 
     def proof(self) -> Proof:
-        """Two members of ours, each in a generation of its own, were given partitions that others had before."""
+        """Show that our member, in two generations, got partitions that others had before."""
         missing = unmet(
             lambda: len(self._moved()) >= _GENERATIONS or self.problems,
             self.hold_s,
-            "two generations in which partitions move to a member of ours",
+            "two generations in which partitions move to the foreign member",
             seen=self._seen,
         )
         moved, facts = self._moved(), {"rounds": [one._asdict() for one in self.rounds], "problems": self.problems}
@@ -185,12 +185,12 @@ class Storm(Injection):
     def _join_once(self, stop: Event) -> None:
         members = _members(self.context)
         if not members:
-            self.rounds.append(_Round(0, 0))  # a member of ours would be given all partitions, and take them from nobody
+            self.rounds.append(_Round(0, 0))  # our member would get all partitions, and take them from nobody
         else:
             self.rounds.extend(_Round(members, taken) for taken in self._joined(stop))
 
     def _joined(self, stop: Event) -> list[int]:
-        """How many partitions a new member got before it left; empty when it was stopped before."""
+        """Number of partitions that a new member got before it left; empty if it was stopped before."""
         given: list[int] = []
         with closing(_member(self.context)) as member:
             member.subscribe([self.context.source], on_assign=lambda _member, partitions: given.append(len(partitions)))
@@ -203,14 +203,14 @@ class Storm(Injection):
 
 def _allowed(value: float) -> float:
     if value > _LONGEST_TRANSACTION_S:
-        raise WrongValueError("transaction-too-long", "brokers do not allow a transaction to be open for longer than 15m")
+        raise WrongValueError("transaction-too-long", "brokers abort a transaction after 15m at the latest; write 15m or less")
     return value
 
 
 class HangingTransaction(LastingFault):
     """A transaction of another producer stays open in the sink: no committed row behind it can be read until it ends.
 
-    It is aborted after ``for``, or with ``end: open`` left to the broker, which aborts it after ``transaction_timeout``.
+    It is aborted after ``for``; with ``end: open`` the broker aborts it after ``transaction_timeout``.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE})
@@ -218,11 +218,11 @@ class HangingTransaction(LastingFault):
     proved_by = "the last stable offset stands at the record of that transaction, below the high watermark"
     kind: Literal["hanging_transaction"]
     partition: Annotated[int, Field(strict=True, ge=0)] = 0
-    """of the sink."""
+    """the partition of the sink."""
     transaction_timeout_s: Annotated[SomeSeconds, AfterValidator(_allowed)] = Field(alias="transaction_timeout", default=600.0)
-    """after which the broker aborts it; 900s at most."""
+    """the time after which the broker aborts it; 900s at most."""
     end: Literal["aborted", "open"] = "aborted"
-    """who ends it."""
+    """its end: ``aborted`` by this fault, or left ``open`` for the broker."""
 
     def describe(self) -> str:
         end = ", then aborted" if self.end == "aborted" else ", never ended"
@@ -267,7 +267,7 @@ class OpenTransaction(Injection):
         return Proof(ends.lso == offset < ends.hw, {"offset": offset, "lso": ends.lso, "hw": ends.hw})
 
     def heal(self) -> Mapping[str, Any]:
-        """Have the coordinator abort it, by a producer with the same transactional.id, unless it is to be left open."""
+        """Let the coordinator abort it, by a producer with the same transactional.id, unless it shall stay open."""
         if self.fault.end == "open" or self.producer is None:
             return {"left_open_at": self.offsets}
         self._new_producer()
@@ -282,7 +282,7 @@ class OpenTransaction(Injection):
         return {"aborted_at": self.offsets}
 
     def _new_producer(self) -> Producer:
-        """Its start aborts what an earlier one has left open."""
+        """Make a producer, whose start aborts the open transaction of an earlier one."""
         producer = Producer(
             {
                 "bootstrap.servers": self.context.system.kafka.bootstrap,
@@ -307,14 +307,14 @@ class OpenTransaction(Injection):
 
 
 class _Round(NamedTuple):
-    """How many members the group had before ours came, and how many partitions ours was given."""
+    """The number of members that the group had before ours came, and of partitions that ours got."""
 
     members: int
     taken: int
 
 
 def _members(context: FaultContext) -> int:
-    """How many members the pipeline has in its group.
+    """Count the members of the pipeline in its group.
 
     Raises:
         KafkaException: the coordinator does not answer.
@@ -330,7 +330,7 @@ def _members(context: FaultContext) -> int:
 
 
 def _member(context: FaultContext) -> Consumer:
-    """With the assignment strategy that librdkafka and Java's clients have in common."""
+    """Make a member, with the assignment strategy that librdkafka and Java's clients have in common."""
     return Consumer(
         {
             "bootstrap.servers": context.system.kafka.bootstrap,

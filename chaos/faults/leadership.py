@@ -1,11 +1,11 @@
 """Faults of leadership: moved while every broker lives (preferred), or given to a replica that is behind (unclean).
 
-How an election becomes unclean, on a cluster that is whole at first:
+The way to an unclean election, on a healthy cluster:
 
     followers cannot fetch ─▶ in sync: the leader alone ─▶ it acknowledges alone ─▶ it dies ─▶ a follower is elected
     (blackholed replication)  (replica.lag.time.max.ms)    (min.insync.replicas=1)            (ElectLeaders, UNCLEAN)
 
-Only replication is blackholed, not the controller quorum: of three voters one that is alone cannot elect anything.
+Only replication is blackholed, not the controller quorum: one isolated voter of three cannot elect anything.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class PartitionInjection(Injection):
     """A fault of one partition whose replicas may be reassigned.
 
     Attributes:
-        replicas: as they were, the preferred one first.
+        replicas: the old ones, the preferred one first.
     """
 
     kafka: Kafka
@@ -76,7 +76,7 @@ class PreferLeader(BrokerFault):
     proved_by = "another replica leads, and the old leader is still in sync"
     kind: Literal["prefer_leader"]
     target: Broker
-    """whose leadership moves."""
+    """the broker whose leadership moves."""
 
     def describe(self) -> str:
         return f"prefer_leader: another replica than {self.target} leads"
@@ -87,7 +87,7 @@ class PreferLeader(BrokerFault):
         others = [replica for replica in kafka.in_sync(*partition) if replica != leader]
         if not others:
             name = "-".join(map(str, partition))
-            raise InjectionError(f"no replica of {name} but broker-{leader} is in sync: no other one can lead it")
+            raise InjectionError(f"only broker-{leader} is in sync for {name}, so no other broker can lead it")
         replicas = kafka.replicas(*partition)
         chosen = replicas[0] if replicas[0] in others else rng.choice(others)
         target = f"broker-{leader} to broker-{chosen} ({self.target})"
@@ -107,7 +107,7 @@ class PreferredLeader(PartitionInjection):
     chosen: int
 
     def inject(self) -> None:
-        """Make it the preferred one, if it is not, and elect."""
+        """Make the chosen replica the preferred one, if it is not, and elect."""
         if self.replicas[0] != self.chosen:
             order = [self.chosen, *(replica for replica in self.replicas if replica != self.chosen)]
             self.kafka.reassign(*self.partition, order)
@@ -118,7 +118,7 @@ class PreferredLeader(PartitionInjection):
         return Proof(not missing, missing or {"led": f"broker-{self.leader}", "leads": f"broker-{self.chosen}"})
 
     def heal(self) -> None:
-        """Put the replicas back. Leadership is left where it is: it is as good as it was."""
+        """Put the replicas back; leadership stays with the new leader, which serves as well."""
         self.put_back()
 
     def _leads(self) -> bool:
@@ -127,17 +127,17 @@ class PreferredLeader(PartitionInjection):
 
 
 class ReassignPartition(BrokerFault, TimedFault):
-    """A replica moves to another broker under load; where no other broker is left it is deleted, and built anew at the heal."""
+    """A replica moves to another broker under load; if no other broker is left, it is deleted, and rebuilt at the heal."""
 
     roles = ("leader", "follower", "transaction_coordinator", "group_coordinator")
     needs = frozenset({Capability.CLUSTER_STATE, Capability.BROKER_DISKS})
     provokes = "a partition that moves under load (KIP-455)"
-    proved_by = "the wanted replicas are in sync, one of them leads, and the old one is gone from its disk"
+    proved_by = "the new replicas are in sync, one of them leads, and the old one is gone from its disk"
     kind: Literal["reassign_partition"]
     for_s: SomeSeconds = Field(alias="for")
     """how long the replica is elsewhere."""
     target: Broker
-    """whose replica moves."""
+    """the broker whose replica moves."""
 
     def describe(self) -> str:
         return f"reassign_partition: the replica on {self.target} is elsewhere {self.lasts}"
@@ -193,15 +193,14 @@ class ReassignedPartition(PartitionInjection):
 class UncleanElection(RestartedBrokerFault):
     """The followers fall behind, the leader writes on alone and dies, and one of the followers is made leader all the same.
 
-    The partition's guard is taken away for that: its topic gets ``min.insync.replicas=1`` until the heal, or the leader would
-    refuse what only it has, and the followers would stay eligible (KIP-966). What only the leader had is lost, acknowledged or
-    not.
+    The topic gets ``min.insync.replicas=1`` until the heal. Otherwise the lone leader would refuse writes, and the followers
+    would stay eligible (KIP-966). Records that only the leader had are lost, acknowledged or not.
     """
 
     roles = ("leader",)
     needs = frozenset({Capability.BROKER_PROCESSES, Capability.BROKER_DISKS, Capability.ALL_LINKS, Capability.CLUSTER_STATE})
     provokes = "acknowledged records are lost, and their offsets are given to others (KIP-101, KIP-966)"
-    proved_by = "a follower leads whose log ended before that of the old leader"
+    proved_by = "the new leader is a follower whose log ended before that of the old leader"
     kind: Literal["unclean_election"]
     target: Broker
     """the leader that dies."""
@@ -223,7 +222,7 @@ class UncleanlyElected(Injection):
     """A partition whose leader was alone in sync, and was killed.
 
     Attributes:
-        links: those on which the followers fetch from it.
+        links: the links on which the followers fetch from it.
         ends: broker -> end of its log when the leader had died.
         elected: the new leader, 0 while there is none.
     """
@@ -254,7 +253,7 @@ class UncleanlyElected(Injection):
         return Proof(effective, self._facts | {"records_behind": behind} | unfinished)
 
     def heal(self) -> Mapping[str, Any]:
-        """Start the old leader again, as a follower that truncates its log, and give the topic its guard back."""
+        """Start the old leader again, as a follower that truncates its log, and reset the topic's setting."""
         self.background.end()
         heal_each(self.links, lambda link: link.remove(self.name, "both"))
         start_again(self.system, [self.leader])
@@ -270,7 +269,7 @@ class UncleanlyElected(Injection):
         kafka = self.system.kafka
         for condition, reason in (
             (lambda: kafka.in_sync(*self.partition) == [self.leader], "the leader to be alone"),
-            (self._acknowledges_alone, "the leader to acknowledge something alone"),
+            (self._acknowledges_alone, "the leader to acknowledge records alone"),
         ):
             if not wait_unless_stopped(condition, stop, _WITHIN_S, reason):
                 return
@@ -280,7 +279,7 @@ class UncleanlyElected(Injection):
             self.elected = kafka.leader(*self.partition)
 
     def _acknowledges_alone(self) -> bool:
-        """Its high watermark is beyond what the followers have: only it has what lies between, and has acknowledged that."""
+        """Whether its high watermark is beyond the followers' ends: it alone has the records between, acknowledged."""
         topic, number = self.partition
         high = self.system.kafka.offsets(topic, number + 1)[number].hw
         return high > max(self._log_end(follower) for follower in self.followers)
@@ -289,7 +288,7 @@ class UncleanlyElected(Injection):
         return broker_disk.log_end(self.system.kafka.brokers.data(broker), *self.partition)
 
     def _elects(self) -> bool:
-        """The election is refused until the controller knows that the leader is dead, and once there is a new one."""
+        """Try the election; it is refused until the controller knows that the leader is dead, and once there is a new one."""
         kafka = self.system.kafka
         with suppress(InjectionError):
             kafka.elect(*self.partition, unclean=True)

@@ -5,15 +5,15 @@
     slice      bytes arrive in small pieces with time between them (``slicer``)
     cut after  a connection is closed once so many bytes have passed it (``cut_after``, toxiproxy/cut_after.go)
 
-The proof has two parts. The clients of the links must have met the toxic: on one link at least they sent or received so much
-that it was slowed, or so much at once that it was sliced, or the toxic closed one of their connections. And there is a transfer
-of our own through each link, and the same past it, straight to the broker: the first must fare as declared, the second well.
-A service is asked nothing, as it is not known what it would answer: there the first part is the proof. Where time decides, the
-quickest of a few on either side counts: a busy machine can make anything slow, and nothing quick.
+The proof has two parts. First, the clients of the links must have met the toxic: on one link at least they sent or received
+enough to be slowed, or enough at once to be sliced, or the toxic closed one of their connections. Second, we make a transfer of
+our own through each link, and another past it, straight to the broker: the first must fare as declared, the second well. The
+protocol of a service is unknown, so there the first part alone is the proof. Where time decides, the quickest of a few
+transfers on either side counts: a busy machine can make anything slow, and nothing quick.
 
-The stock toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
-API of the whole server would wait for ever (as toxiproxy/delay.go says of ``latency``). So the heal breaks the connections
-first, lets them end, and takes the toxics away then: clients do not get a faster connection, but connect anew.
+The stock toxics write to their connection without heeding an interrupt. If one were removed while its receiver has died, the
+API of the whole server would wait for ever (toxiproxy/delay.go explains this for ``latency``). So the heal breaks the
+connections first, lets them end, and then removes the toxics: clients do not get a faster connection, but connect anew.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,17 +38,17 @@ from chaos.grammar.units import Size, SomeSeconds, Speed, spoken_seconds, text_o
 from chaos.runtime.capabilities import Capability
 
 _SETTLE_S = 0.3  # longer than any of these toxics sleeps
-_THROTTLED_S = 0.5  # what a transfer over a throttled link is to take
+_THROTTLED_S = 0.5  # intended time of a transfer over a throttled link
 _SLICED_S = 0.1  # and over a sliced one
 _LEAST_BYTES = 1000
 _MOST_BYTES = 100_000
 _PIECES = 4
-_EARLY = 0.9  # a transfer that took so much of its time was slow
-_DIFFERENCE = 0.5  # and so much slower than the one past the link
+_EARLY = 0.9  # share of its time from which a transfer was slow
+_DIFFERENCE = 0.5  # and share by which it must be slower than the one past the link
 _WITHIN_S = 10.0
 _ROUNDS = 5
 _CUT_AFTER = "cut_after"
-_HELD_UP_S = 0.1  # so long must the bytes of clients on a throttled link take at its rate, in all
+_HELD_UP_S = 0.1  # least time that clients' bytes on a throttled link must take at its rate, in total
 Fares = Callable[[Transfer, Transfer], bool]
 Way = tuple[str, str]
 
@@ -63,7 +63,7 @@ class ResetLink(ConnectionFault):
     """Every connection of a link, and every new one, is reset (RST) as soon as its client sends something."""
 
     provokes = "connections that end with RST in the middle of a request"
-    proved_by = "clients sent something, and a connection of our own was reset"
+    proved_by = "clients sent bytes, and a connection of our own was reset"
     kind: Literal["reset_link"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
@@ -77,14 +77,14 @@ class ThrottleLink(ConnectionFault):
 
     provokes = "requests that take longer than request.timeout.ms to send"
     proved_by = (
-        "in one direction of a link, clients' bytes take a tenth of a second at this rate, and a transfer of our own took as "
-        "long as it says"
+        "in one direction of a link, clients' bytes take a tenth of a second at this rate, and a transfer of our own took the "
+        "time that the rate implies"
     )
     kind: Literal["throttle_link"]
     rate_kb_per_s: Speed = Field(alias="rate")
-    """how fast at most."""
+    """the highest speed."""
     stream: Stream = "both"
-    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
+    """the direction: ``up`` from the opener of a connection, ``down`` towards it."""
 
     def describe(self) -> str:
         return f"throttle_link {self.link} to {text_of_speed(self.rate_kb_per_s)}, {STREAMS[self.stream]}, {self.lasts}"
@@ -99,17 +99,17 @@ class ThrottleLink(ConnectionFault):
 
 
 class SliceLink(ConnectionFault):
-    """What passes a link arrives in small pieces with time between them, so that a read ends in the middle of a message."""
+    """The bytes on a link arrive in small pieces with time between them, so that a read ends in the middle of a message."""
 
     provokes = "readers that get a message in many pieces"
     proved_by = "clients sent or received more at once than one piece, and a transfer of our own arrived in pieces"
     kind: Literal["slice_link"]
     size_bytes: Size = Field(alias="size", le=1000)
-    """of a piece; 1KB at most."""
+    """the size of a piece; 1KB at most."""
     every_s: SomeSeconds = Field(alias="every", default=0.001, le=0.1)
     """the time between two pieces; 100ms at most."""
     stream: Stream = "both"
-    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
+    """the direction: ``up`` from the opener of a connection, ``down`` towards it."""
 
     def describe(self) -> str:
         pieces = f"pieces of {text_of_size(self.size_bytes)}, one every {spoken_seconds(self.every_s)}"
@@ -126,15 +126,15 @@ class SliceLink(ConnectionFault):
 
 
 class CutAfterBytes(ConnectionFault):
-    """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message."""
+    """Each connection of a link is closed after so many bytes: most likely in the middle of a message."""
 
     provokes = "connections that end in the middle of a message"
     proved_by = "the toxic closed a client's connection, and cut off a transfer of our own of twice that size"
     kind: Literal["cut_after_bytes"]
     size_bytes: Size = Field(alias="bytes")
-    """how many bytes may pass."""
+    """the number of bytes that may pass."""
     stream: Stream = "both"
-    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
+    """the direction: ``up`` from the opener of a connection, ``down`` towards it."""
 
     def describe(self) -> str:
         return f"cut_after_bytes {self.link}, after {text_of_size(self.size_bytes)}, {STREAMS[self.stream]}, {self.lasts}"
@@ -147,11 +147,11 @@ class CutAfterBytes(ConnectionFault):
 
 
 class Look(NamedTuple):
-    """What clients did on one link in one direction, as far as the proxy can tell.
+    """The traffic of clients on one link in one direction, as the proxy sees it.
 
     Attributes:
-        since: what entered it since the injection; lately: since the look before.
-        cut: connections that were closed by the toxic.
+        since: traffic since the injection; lately: since the look before.
+        cut: number of connections that the toxic closed.
     """
 
     since: Traffic
@@ -161,10 +161,10 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """How clients meet a toxic on one link in one direction.
+    """The condition that clients have met a toxic on one link in one direction.
 
     Attributes:
-        reason: what is waited for, in words.
+        reason: the awaited condition, in words.
     """
 
     reason: str
@@ -173,7 +173,7 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Toxics:
-    """One toxic, as it is put on every link of a fault."""
+    """The toxic that a fault puts on each of its links."""
 
     name: str
     type: str
@@ -188,7 +188,7 @@ class Trial:
     Attributes:
         size: bytes, in each direction that the fault disturbs.
         fares: whether the transfer through the link fared as declared, compared with the one past it.
-        rounds: how often it is tried at most, until the quickest through it and the quickest past it fare so.
+        rounds: highest number of attempts until the quickest transfer through the link and the quickest past it fare so.
     """
 
     size: int
@@ -201,10 +201,10 @@ class DisturbedLinks(Injection):
     """Links with a toxic of their connections.
 
     Attributes:
-        meeting: what clients must have done on one of the links at least.
-        breaks: living connections are broken once the toxic is there, because it works on new ones only.
-        before, last: what had entered each way when the toxic was there, and at the last look; a way is a link and a direction.
-        met: where clients met it.
+        meeting: the condition that clients must have fulfilled on one of the links at least.
+        breaks: whether living connections are broken once the toxic is there, because it works on new ones only.
+        before, last: traffic of each way at the injection, and at the last look; a way is a link and a direction.
+        met: the ways on which clients met it.
     """
 
     links: list[Link]
@@ -226,7 +226,7 @@ class DisturbedLinks(Injection):
         self.last = dict(self.before)
 
     def proof(self) -> Proof:
-        """Clients have met the toxic, as seen before we send anything; what we send through each link fares as declared."""
+        """Show that clients met the toxic before we send anything, and that our transfers on each link fare as declared."""
         missing = unmet(self._look, self.hold_s, self.meeting.reason, every_s=0.1, seen=self._totals)
         if missing:
             return Proof(effective=False, facts=missing)
@@ -235,14 +235,14 @@ class DisturbedLinks(Injection):
         return Proof(all(fared for fared, _ in tried.values()), facts)
 
     def heal(self) -> None:
-        """Break the connections, take the toxics away, and let clients connect anew."""
+        """Break the connections, remove the toxics, and let clients connect anew."""
         heal_each(self.links, lambda link: link.cut(self.toxics.name))
         clock.pause(_SETTLE_S)
         heal_each(self.links, lambda link: link.remove(self.toxics.name, self.toxics.stream))
         heal_each(self.links, lambda link: link.mend(self.toxics.name))
 
     def _look(self) -> bool:
-        """Look once at every way, and remember those where clients met the toxic."""
+        """Look once at every way, and remember the ways on which clients met the toxic."""
         for link, way in self._ways():
             now, name = link.traffic(way), (link.name, way)
             cut = link.connections_cut(self.toxics.name, way) if self.toxics.type == _CUT_AFTER else 0
@@ -253,7 +253,7 @@ class DisturbedLinks(Injection):
         return bool(self.met)
 
     def _totals(self) -> str:
-        """What clients did instead."""
+        """Describe the clients' traffic so far."""
         since = (now.since(self.before[way]) for way, now in self.last.items())
         return f"{sum(traffic.bytes for traffic in since)} bytes of clients"
 
@@ -261,7 +261,7 @@ class DisturbedLinks(Injection):
         return [(link, way) for link in self.links for way in ("up", "down") if self.toxics.stream in (way, "both")]
 
     def _try(self, link: Link) -> tuple[bool, Mapping[str, object]]:
-        """One transfer in each direction that is disturbed, through a link and past it."""
+        """Make one transfer in each disturbed direction, through a link and past it."""
         facts, all_fared = {}, True
         for way, move in {"up": protocol.upload, "down": protocol.download}.items():
             if self.toxics.stream in (way, "both"):
@@ -273,7 +273,7 @@ class DisturbedLinks(Injection):
 
 
 def compared(move: Callable[[Address], Transfer], proxy: ProxySpec, trial: Trial) -> tuple[Transfer, Transfer, bool]:
-    """The quickest transfers through a proxy and past it, and whether they fared as declared."""
+    """Return the quickest transfers through a proxy and past it, and whether they fared as declared."""
     through, past = move(proxy.listen), move(proxy.upstream)
     for _ in range(trial.rounds - 1):
         if trial.fares(through, past):
@@ -283,18 +283,18 @@ def compared(move: Callable[[Address], Transfer], proxy: ProxySpec, trial: Trial
 
 
 def sent_something() -> Meeting:
-    """Whatever a client sends resets its connection."""
-    return Meeting("a client to send something", lambda look: look.since.bytes > 0)
+    """Require any byte of a client: it resets its connection."""
+    return Meeting("a client to send bytes", lambda look: look.since.bytes > 0)
 
 
 def slowed_by(least_s: float, rate_kb_per_s: int) -> Meeting:
-    """The ``bandwidth`` toxic holds up every byte for as long as it takes at this rate."""
+    """Require bytes that take this long at this rate: the ``bandwidth`` toxic holds up every byte."""
     least = round(least_s * 1000 * rate_kb_per_s)
     return Meeting(f"{least} bytes of clients in one direction of a link", lambda look: look.since.bytes >= least)
 
 
 def larger_than(size: int) -> Meeting:
-    """So many bytes in so few chunks: one chunk is larger than a piece. Another may have come between the two counters."""
+    """Require so many bytes in so few chunks that one is larger than a piece; a chunk may come between the two counters."""
     return Meeting(
         f"a client to send or receive more than {size} bytes at once",
         lambda look: look.lately.bytes > size * (look.lately.chunks + 1),
@@ -302,17 +302,17 @@ def larger_than(size: int) -> Meeting:
 
 
 def was_cut() -> Meeting:
-    """Counted by the toxic itself: a connection may end for many reasons."""
+    """Require a cut that the toxic itself has counted: a connection may end for many reasons."""
     return Meeting("the connection of a client to reach its limit", lambda look: look.cut > 0)
 
 
 def is_reset(through: Transfer, _past: Transfer) -> bool:
-    """It was accepted, and reset when it sent something."""
+    """Whether the connection was accepted, and reset when it sent bytes."""
     return through.end == "reset" and not through.received
 
 
 def slower_by(least_s: float) -> Fares:
-    """All of it arrives, late, and much later than past the link: on a busy machine everything is late."""
+    """Require that everything arrives late, and much later than past the link: on a busy machine everything is late."""
 
     def fares(through: Transfer, past: Transfer) -> bool:
         late = through.took_s >= _EARLY * least_s and through.took_s - past.took_s >= _DIFFERENCE * least_s
@@ -322,7 +322,7 @@ def slower_by(least_s: float) -> Fares:
 
 
 def ends_within(size: int, *, down: bool) -> Fares:
-    """It ends before all was answered; where the way down is limited, no more bytes arrived than that."""
+    """Require an end before all was answered; if the way down is limited, at most so many bytes arrived."""
 
     def fares(through: Transfer, _past: Transfer) -> bool:
         return through.end in ("closed", "reset") and not (down and through.received > size)
@@ -331,5 +331,5 @@ def ends_within(size: int, *, down: bool) -> Fares:
 
 
 def _quicker(one: Transfer, other: Transfer) -> Transfer:
-    """The quicker of two transfers; one that was not answered is never the quicker one."""
+    """Return the quicker of two transfers; an unanswered one is never the quicker one."""
     return min(one, other, key=lambda transfer: (transfer.end != "answered", transfer.took_s))

@@ -1,10 +1,10 @@
-"""Faults of links: cut, flapping, blackhole, delay. What goes wrong within connections is in `chaos.faults.link_toxics`.
+"""Faults of links: cut, flapping, blackhole, delay. `chaos.faults.link_toxics` has faults within connections.
 
     cut        the listener closes and every connection with it: a client learns at once
     blackhole  connections stay open, nothing arrives (``blackhole``, toxiproxy/blackhole.go): a client learns by its timeout
     delay      everything arrives, later (``delay``, toxiproxy/delay.go)
 
-The first two are both worth testing: clients retry after the second without knowing what became of their requests.
+The first two are both worth testing: after the second, clients retry without knowing the fate of their requests.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 _SILENT_S = 0.5
 _LATE_S = 30.0
 _ROUNDS = 3  # of pings, through a link and past it: the quickest of them count
-_DIFFERENCE = 0.5  # so much of the delay must be missing past the link: on a busy machine every ping is late
+_DIFFERENCE = 0.5  # share of the delay that must be missing past the link: on a busy machine every ping is late
 _USED_WITHIN_S = 2.0
 _DOWNS = 2  # a link that goes down once is cut, and does not flap
 
@@ -55,7 +55,7 @@ class CutLinks(Injection):
     """Links that are closed until the heal.
 
     Attributes:
-        in_use: connections that were open when they were cut.
+        in_use: number of connections that were open when they were cut.
     """
 
     name: str
@@ -77,7 +77,7 @@ class CutLinks(Injection):
 
     @property
     def proxies(self) -> int:
-        """How many there are on these links."""
+        """Number of proxies on these links."""
         return sum(len(link.proxies) for link in self.links)
 
 
@@ -102,7 +102,7 @@ class FlappingLink(LinkFault):
         if self.for_s < 2 * self.period_s:
             raise WrongValueError(
                 "flaps-once",
-                f"`for` is shorter than two periods: a link that goes down once is cut_link; write at least "
+                "`for` is shorter than two periods, and a link that goes down once does not flap; use cut_link, or at least "
                 f"for: {spoken_seconds(2 * self.period_s).replace(' ', '')}",
             )
         return self
@@ -113,7 +113,7 @@ class FlappingLinks(CutLinks):
     """Links that are cut and mended until the heal.
 
     Attributes:
-        downs, ups: how often all of them were seen to be refused, and to be open again.
+        downs, ups: number of times that all of them were seen refused, and open again.
     """
 
     period_s: float
@@ -139,11 +139,11 @@ class FlappingLinks(CutLinks):
         return {"downs": self.downs, "ups": self.ups}
 
     def _flapped(self) -> bool:
-        self.background.done()  # raises what went wrong in the background
+        self.background.done()  # raises an error of the background steps
         return self.downs >= _DOWNS and self.ups >= _DOWNS - 1
 
     def _flap(self, stop: Event) -> None:
-        """They are down when this begins."""
+        """Mend and cut the links in turn; they are down when this begins."""
         while not stop.is_set():
             self.downs += len(_refused_by(self.links)) == self.proxies
             if clock.pause(self.period_s / 2, stop):
@@ -164,7 +164,7 @@ class BlackholeLink(LinkFault):
     proved_by = "bytes were swallowed, and a ping over each link stays unanswered"
     kind: Literal["blackhole_link"]
     stream: Stream = "both"
-    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
+    """the direction: ``up`` from the opener of a connection, ``down`` towards it."""
 
     def describe(self) -> str:
         return f"blackhole_link {self.link}, {STREAMS[self.stream]}, {self.lasts}"
@@ -176,10 +176,10 @@ class BlackholeLink(LinkFault):
 
 @dataclass(slots=True)
 class BlackholedLinks(Injection):
-    """Links that swallow what enters them.
+    """Links that swallow bytes.
 
     Attributes:
-        ways: which links, and which stream of each.
+        ways: the links, with the stream of each.
     """
 
     name: str
@@ -215,11 +215,11 @@ class DelayLink(LinkFault):
     proved_by = "traffic passed, and a ping over each link took at least as long as declared, and past it much less"
     kind: Literal["delay_link"]
     latency_s: SomeSeconds = Field(alias="latency")
-    """how much later."""
+    """the delay."""
     jitter_s: Seconds = Field(alias="jitter", default=0.0)
-    """by how much that may differ from one message to the next; less than the latency."""
+    """the variation of the delay from one message to the next; less than the latency."""
     stream: Stream = "both"
-    """the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives."""
+    """the direction: ``up`` from the opener of a connection, ``down`` towards it."""
 
     def describe(self) -> str:
         jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""
@@ -237,7 +237,7 @@ class DelayLink(LinkFault):
         if latency_s is not None and jitter_s >= latency_s:
             raise WrongValueError(
                 "jitter-too-large",
-                "a jitter as large as the latency lets a message pass without any delay, and then nothing could be proved; "
+                "with a jitter as large as the latency a message may pass without delay, and nothing could be proved; "
                 f"write less than {spoken_seconds(latency_s).replace(' ', '')}",
             )
         return jitter_s
@@ -272,11 +272,11 @@ class DelayedLinks(Injection):
 
     @property
     def _least_s(self) -> float:
-        """How long a request and its answer are delayed at least."""
+        """Shortest delay of a request and its answer, in seconds."""
         return (2 if self.stream == "both" else 1) * (self.latency_ms - self.jitter_ms) / 1000
 
     def _pings(self, link: Link) -> tuple[float | None, float | None]:
-        """The quickest ping through a link and the quickest past it, of a few."""
+        """Time of the quickest ping through a link and of the quickest past it, of a few."""
         through_s = past_s = None
         for _ in range(_ROUNDS):
             through_s = _quicker_s(through_s, _ping_s(link.proxies[0].listen, _LATE_S))
@@ -292,7 +292,7 @@ class DelayedLinks(Injection):
 
 
 def name_of(fault: FaultBase) -> str:
-    """The name of its toxics: two faults may break one link at once."""
+    """Name of a fault's toxics: two faults may break one link at once."""
     return fault.name or str(getattr(fault, "kind", "chaos"))
 
 
@@ -302,17 +302,17 @@ def bytes_seen(links: Iterable[Link]) -> int:
 
 
 def await_traffic(links: list[Link], bytes_before: int, within_s: float) -> dict[str, Any]:
-    """As `unmet`, for bytes that enter these links."""
+    """Wait, like `unmet`, for bytes that enter these links."""
     return unmet(lambda: bytes_seen(links) > bytes_before, within_s, "traffic on the links", every_s=0.1)
 
 
 def of_brokers(links: Iterable[Link]) -> list[Link]:
-    """Those that can be asked something: of a service it is not known what it would answer."""
+    """Select the links to brokers, which can be pinged; the protocol of a service is unknown."""
     return [link for link in links if not link.service]
 
 
 def for_each(links: list[Link], ask: Callable[[Link], T]) -> dict[str, T]:
-    """Ask all links at once: a link that does not answer costs its time, ten of them must not cost ten times as much."""
+    """Ask all links at once: ten silent links must not take ten times the timeout of one."""
     if not links:
         return {}
     with ThreadPoolExecutor(max_workers=len(links), thread_name_prefix="probe") as pool:
@@ -336,7 +336,7 @@ def heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
 
 
 def _await_use(links: list[Link]) -> int:
-    """How many connections are open on links, as soon as there are some; 0 when none is opened in time.
+    """Wait for open connections on links, and return their number; 0 when none is opened in time.
 
     Clients that lost theirs a moment ago come back. A link that another fault keeps cut counts as one.
     """
@@ -350,12 +350,12 @@ def _await_use(links: list[Link]) -> int:
 
 
 def _refused_by(links: Iterable[Link]) -> list[str]:
-    """The proxies of these links that refuse connections."""
+    """Name the proxies of these links that refuse connections."""
     return [proxy.name for link in links for proxy in link.proxies if protocol.refused(proxy.listen)]
 
 
 def _ping_s(address: Address, within_s: float) -> float | None:
-    """Seconds, None when there is no answer."""
+    """Time of a ping in seconds, None without an answer."""
     try:
         return protocol.ping(address, within_s)
     except OSError:

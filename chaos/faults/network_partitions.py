@@ -1,10 +1,10 @@
 """Partitions of the network: from a shape to the links that it breaks.
 
-Two brokers have two links, one for the connections that each of them opens. Where they are parted both are broken, because
-requests and answers pass on each; only one_way breaks one stream of each:
+Two brokers have two links, one for the connections that each of them opens. A partition breaks both, because requests and
+answers pass on each; only one_way breaks one stream of each:
 
-      loses incoming     broker-1 ──up──▶ broker-2      what broker-1 opens: its requests are lost      (stream up)
-    (target broker-2)    broker-2 ◀─down─ broker-1      what broker-2 opens: the answers to it are lost (stream down)
+      loses incoming     broker-1 ──up──▶ broker-2      opened by broker-1: its requests are lost      (stream up)
+    (target broker-2)    broker-2 ◀─down─ broker-1      opened by broker-2: the answers to it are lost (stream down)
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ _SHAPES_OF: dict[str, tuple[Shape, ...]] = {
 
 
 def _numbered(value: object) -> object:
-    """Within groups, broker-2 may be written as 2."""
+    """Accept 2 for broker-2, within groups."""
     return f"broker-{value}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -50,30 +50,30 @@ class PartitionNetwork(LastingFault):
     """Brokers cannot reach each other, or their clients: isolated, split into groups, in a ring, with a bridge, or one way.
 
     ========  ======================================================================================
-    isolate   ``target`` is parted ``from`` its peers, clients or all
-    split     ``groups`` do not reach each other; brokers that are in none make one more group
+    isolate   ``target`` is separated ``from`` its peers, clients or all
+    split     ``groups`` do not reach each other; brokers in none of them make one more group
     ring      each broker reaches a majority, and no two of them the same one
     bridge    two halves do not reach each other, ``target`` reaches both
-    one_way   ``target`` loses what is incoming or outgoing (``loses``), ``from`` peers, clients or all
+    one_way   ``target`` loses incoming or outgoing bytes (``loses``), ``from`` peers, clients or all
     ========  ======================================================================================
     """
 
     needs = frozenset({Capability.LINKS, Capability.ALL_LINKS})
     provokes = "brokers that live and cannot reach each other: elections, fenced brokers, shrinking ISRs (KIP-631, KIP-841)"
-    proved_by = "as of cut_link or blackhole_link, for the links that it breaks"
+    proved_by = "like cut_link or blackhole_link, for the links that it breaks"
     kind: Literal["partition_network"]
     shape: Shape
-    """which links are broken, see above."""
+    """the shape of the partition, see above."""
     target: Broker | None = None
     """one broker; needed by ``isolate``, ``bridge`` and ``one_way``."""
     groups: tuple[Group, ...] = ()
     """for ``split``: brokers by their numbers or roles, e.g. ``[[1], [2, 3]]``."""
     apart_from: From = Field(alias="from", default="peers")
-    """whom ``target`` cannot reach; for ``isolate`` and ``one_way``."""
+    """the ends that ``target`` cannot reach; for ``isolate`` and ``one_way``."""
     loses: Literal["incoming", "outgoing"] = "incoming"
-    """whether ``target`` does not get what is sent to it, or is not heard; for ``one_way``."""
+    """whether bytes to ``target`` are lost, or bytes from it; for ``one_way``."""
     how: Literal["cut", "blackhole"] = "blackhole"
-    """whether connections are cut, or swallow what is sent; ``one_way`` needs ``blackhole``."""
+    """whether connections are cut, or swallow bytes; ``one_way`` needs ``blackhole``."""
 
     @property
     def broker_targets(self) -> list[BrokerTarget]:
@@ -86,7 +86,7 @@ class PartitionNetwork(LastingFault):
         lost, target = _shaped(self, context, rng)
         ways = found(lost, context.system.links)
         if not ways:
-            raise InjectionError(f"{self.describe()}: there is no link to break; are there enough brokers?")
+            raise InjectionError(f"{self.describe()}: this partition breaks no link; has the system enough brokers?")
         if self.how == "cut":
             return CutLinks(target, self.for_s, name_of(self), [link for link, _ in ways])
         return BlackholedLinks(target, self.for_s, name_of(self), ways)
@@ -119,7 +119,7 @@ class PartitionNetwork(LastingFault):
         if self.shape == "split" and not self.groups:
             raise WrongValueError("split-without-groups", "shape split needs `groups`, e.g. [[1], [2, 3]]")
         if self.shape == "one_way" and self.how == "cut":
-            raise WrongValueError("cut-one-way", "a connection that is cut is lost both ways: one_way needs how: blackhole")
+            raise WrongValueError("cut-one-way", "a cut connection is lost both ways; for one_way, write how: blackhole")
         return self
 
     @model_validator(mode="after")
@@ -127,33 +127,33 @@ class PartitionNetwork(LastingFault):
         if self.target is not None and self.target.role == "all":
             raise WrongValueError(
                 "partition-of-all",
-                f"shape {self.shape} is about one broker, not about all; to part all of them, write shape: split",
+                f"shape {self.shape} needs a single broker as its target, not all; to separate all, write shape: split",
             )
         members = [member for group in self.groups for member in group]
         for number, member in enumerate(members):
             if member.role in ("any", "all"):
                 raise WrongValueError(
-                    "group-without-broker", f"a group names its brokers, and {member} names none; write e.g. [[1], [2, 3]]"
+                    "group-without-broker", f"{member} does not name a broker; a group lists its brokers, e.g. [[1], [2, 3]]"
                 )
             if member in members[:number]:
-                raise WrongValueError("broker-in-two-groups", f"{member} is in two places; a broker belongs to one group")
+                raise WrongValueError("broker-in-two-groups", f"{member} is in two groups; name each broker once")
         return self
 
 
 def found(lost: Lost, links: Sequence[Link]) -> list[Way]:
-    """The links meant, each with the stream that is lost."""
+    """Select the broken links, each with the lost stream."""
     return [(link, lost[link.source, link.broker]) for link in links if (link.source, link.broker) in lost]
 
 
 def isolate(broker: int, apart_from: str, broker_ids: Sequence[int], clients: Sequence[str]) -> Lost:
-    """One broker, parted from its ``peers``, from ``clients`` or from ``all``."""
+    """Separate one broker from its ``peers``, from ``clients`` or from ``all``."""
     peers = [peer for peer in broker_ids if peer != broker and apart_from in ("peers", "all")]
     both_ways = [pair for peer in peers for pair in _pairs(broker, peer)]
     return dict.fromkeys([*both_ways, *((client, broker) for client in clients if apart_from in ("clients", "all"))], _BOTH)
 
 
 def split(groups: Sequence[Sequence[int]], broker_ids: Sequence[int], bridges: Sequence[int] = ()) -> Lost:
-    """No link between two groups; brokers of no group make one more, and a bridge reaches all of them.
+    """Break all links between two groups; brokers of no group make one more, and a bridge reaches all of them.
 
     Raises:
         InjectionError: a broker is in two groups.
@@ -161,14 +161,14 @@ def split(groups: Sequence[Sequence[int]], broker_ids: Sequence[int], bridges: S
     named = [broker for group in groups for broker in group]
     twice = sorted({broker for broker in named if named.count(broker) > 1})
     if twice:
-        raise InjectionError(f"broker-{twice[0]} is in two groups now: it cannot be parted from itself")
+        raise InjectionError(f"broker-{twice[0]} is in two groups now, and cannot be separated from itself")
     home = {broker: at for at, group in enumerate(_with_rest(groups, broker_ids)) for broker in group}
     apart = [pair for pair in combinations(broker_ids, 2) if home[pair[0]] != home[pair[1]] and not set(pair) & set(bridges)]
     return dict.fromkeys([way for pair in apart for way in _pairs(*pair)], _BOTH)
 
 
 def ring(order: Sequence[int]) -> Lost:
-    """In a ring of brokers, each reaches itself and its nearest neighbours, as many as make a majority.
+    """Break links so that in a ring each broker reaches itself and its nearest neighbours, together a majority.
 
     Neighbours reach each other, so a majority of an even number (3 of 4) is the nearest neighbour on either side.
     """
@@ -179,20 +179,20 @@ def ring(order: Sequence[int]) -> Lost:
 
 
 def halves(broker_ids: Sequence[int], rng: Random) -> tuple[list[int], list[int]]:
-    """Two halves, drawn; the second is larger by one when their number is odd."""
+    """Draw two halves; the second is larger by one when their number is odd."""
     drawn = rng.sample(broker_ids, len(broker_ids))
     middle = len(drawn) // 2
     return sorted(drawn[:middle]), sorted(drawn[middle:])
 
 
 def one_way(lost: Lost, broker: int, loses: str) -> Lost:
-    """Of what would be lost both ways, only what is sent to a broker, or only what it sends."""
+    """Reduce a loss in both directions to the bytes to a broker, or to the bytes from it."""
     towards, away = ("up", "down") if loses == "incoming" else ("down", "up")
     return {(source, target): towards if target == broker else away for source, target in lost}
 
 
 def _shaped(fault: PartitionNetwork, context: FaultContext, rng: Random) -> tuple[Lost, str]:
-    """What is lost, and the shape in words."""
+    """Return the loss, and the shape in words."""
     broker_ids = context.system.kafka.broker_ids
     clients = sorted({link.source for link in context.system.links if not link.source.startswith("broker-")})
     if fault.shape == "split":
@@ -213,14 +213,14 @@ def _shaped(fault: PartitionNetwork, context: FaultContext, rng: Random) -> tupl
 
 
 def _with_rest(groups: Sequence[Sequence[int]], broker_ids: Sequence[int]) -> list[list[int]]:
-    """The groups, and one of the brokers that are in none."""
+    """Return the groups, and one more of the brokers that are in none."""
     named = {broker for group in groups for broker in group}
     rest = [broker for broker in broker_ids if broker not in named]
     return [*map(list, groups), *([rest] if rest else [])]
 
 
 def _pairs(one: int, other: int) -> Iterator[Pair]:
-    """The two links between two brokers."""
+    """Yield the two links between two brokers."""
     yield f"broker-{one}", other
     yield f"broker-{other}", one
 

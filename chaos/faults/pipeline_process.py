@@ -1,4 +1,4 @@
-"""Faults of the pipeline itself: it dies or is told to end, freezes, is scaled out and in, or wakes up beside its successor."""
+"""Faults of the pipeline itself: it dies or gets SIGTERM, freezes, is scaled out and in, or wakes up beside its successor."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _ENDS_WITHIN_S = 20.0  # its supervisor waits for five seconds before it kills
 _STABLE_WITHIN_S = 30.0
 _JOINS_WITHIN_S = 120.0
 _NOT_YET = (KafkaException,)
-_FENCED_WITHIN_S = 180.0  # its clients find out when they send something again
+_FENCED_WITHIN_S = 180.0  # its clients find out when they send a request again
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class PipelineInjection(Injection):
     """A fault of the processes of the pipeline.
 
     Attributes:
-        pids: of the processes that were killed or frozen.
+        pids: those of the killed or frozen processes.
     """
 
     pipeline: PipelineUnderTest
@@ -40,7 +40,7 @@ class PipelineInjection(Injection):
         A child that had just ended stays a zombie while its parent is stopped, and is left out.
 
         Raises:
-            DeadlineError: one of them is not.
+            DeadlineError: a process does not stop.
         """
 
         def states() -> Mapping[str, str]:
@@ -55,10 +55,10 @@ class PipelineInjection(Injection):
 
 
 class CrashPipeline(RestartedFault):
-    """The pipeline's process is killed with SIGKILL (the driver, where it runs on Spark), and started again."""
+    """The pipeline's process (on Spark: the driver) is killed with SIGKILL, and started again."""
 
     needs = frozenset({Capability.PIPELINE})
-    provokes = "a restart from what was committed: replayed batches, transactions left open"
+    provokes = "a restart from the committed positions: replayed batches, transactions left open"
     proved_by = "none of its processes is alive"
     kind: Literal["crash_pipeline"]
 
@@ -83,7 +83,7 @@ class CrashedPipeline(PipelineInjection):
 class CrashProcess(FaultBase):
     """One of the processes that the pipeline has started is killed with SIGKILL; the others go on.
 
-    Nobody starts it again but the pipeline itself, or what it runs under: a TaskManager of Flink, a worker of a pool.
+    Only the pipeline itself, or its framework, may start it again: a TaskManager of Flink, a worker of a pool.
     """
 
     needs = frozenset({Capability.PIPELINE})
@@ -91,8 +91,8 @@ class CrashProcess(FaultBase):
     proved_by = "the process is gone"
     kind: Literal["crash_process"]
     process: Annotated[str, Field(min_length=1)]
-    """a text in its command line. If several processes have it, one of them is chosen by the seed; a shell that started one of
-    them is not meant.
+    """a text in its command line. If several processes have it, the seed chooses one of them; the shell that started one does
+    not count.
     """
 
     def describe(self) -> str:
@@ -103,7 +103,7 @@ class CrashProcess(FaultBase):
         found = pipeline.running(self.process)
         if not found:
             there = ", ".join(pipeline.running("")) or "none"
-            raise InjectionError(f"no process of the pipeline has {self.process!r} in its command line; its processes: {there}")
+            raise InjectionError(f"no process of the pipeline has {self.process!r} in its command line; it has: {there}")
         chosen = rng.choice(sorted(found))
         return CrashedProcess(f"{chosen} ({self.process})", 0.0, pipeline, {chosen: found[chosen]})
 
@@ -111,7 +111,7 @@ class CrashProcess(FaultBase):
 @dataclass(slots=True)
 class CrashedProcess(PipelineInjection):
     def inject(self) -> None:
-        """Kill it, and wait until it is gone; one that has ended meanwhile was not killed, and the proof says so."""
+        """Kill it, and wait until it is gone; if it has ended meanwhile, the proof reports that it was not killed."""
         found = {name: psutil.Process(pid) for name, pid in self.pids.items() if psutil.pid_exists(pid)}
         self.pids = processes.pids(found)
         processes.kill(found)
@@ -121,14 +121,14 @@ class CrashedProcess(PipelineInjection):
         return Proof(bool(self.pids) and not alive, {"pids": self.pids} | ({"alive": alive} if alive else {}))
 
     def heal(self) -> None:
-        """The pipeline starts it again, or goes on without it."""
+        """Do nothing: the pipeline starts it again, or goes on without it."""
 
 
 class TerminatePipeline(RestartedFault):
-    """The pipeline is told to end (SIGTERM), as in every deployment, and started again once it has ended."""
+    """The pipeline gets SIGTERM, as in every deployment, and is started again once it has ended."""
 
     needs = frozenset({Capability.PIPELINE})
-    provokes = "an end in the middle of work: what is open must be aborted or committed, and the group left"
+    provokes = "an end in the middle of work: an open transaction must be aborted or committed, and the group left"
     proved_by = "it has ended, and by itself: none of its processes had to be killed"
     kind: Literal["terminate_pipeline"]
 
@@ -139,14 +139,14 @@ class TerminatePipeline(RestartedFault):
 @dataclass(slots=True)
 class TerminatedPipeline(PipelineInjection):
     def inject(self) -> None:
-        """Tell it, and return at once."""
+        """Send SIGTERM, and return at once."""
         self.pids = self.pipeline.terminate()
 
     def proof(self) -> Proof:
-        """One that ends only when it is killed has been crashed, which is another fault."""
+        """Show that it ended by itself: a pipeline that had to be killed was crashed, which is another fault."""
         missing = unmet(self.pipeline.has_ended, _ENDS_WITHIN_S, "the pipeline to end")
         resisted = "" if missing else self.pipeline.resisted()
-        problem = {"problem": f"the pipeline does not end when it is told to: {resisted}"} if resisted else {}
+        problem = {"problem": f"the pipeline does not end after SIGTERM: {resisted}"} if resisted else {}
         return Proof(bool(self.pids) and not missing and not resisted, {"pids": self.pids, **missing, **problem})
 
     def heal(self) -> None:
@@ -161,7 +161,7 @@ class PausePipeline(TimedFault):
     proved_by = "all of its processes are stopped, and when they run on, the pause was longer than the timeouts in `outlasts`"
     kind: Literal["pause_pipeline"]
     outlasts: tuple[Literal["session_timeout", "transaction_timeout"], ...] = ()
-    """timeouts that the pipeline declares, and that the pause must be longer than."""
+    """timeouts of the pipeline's declaration that the pause must exceed."""
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         return PausedPipeline("the pipeline", self.for_s, context.pipeline(), timeouts=context.timeouts, outlasts=self.outlasts)
@@ -172,9 +172,9 @@ class PausedPipeline(PipelineInjection):
     """A pipeline that is frozen until the heal.
 
     Attributes:
-        timeouts: of the pipeline, as `FaultContext` has them.
-        outlasts: those that it must be longer than.
-        stopped_s: when it stood still, in monotonic seconds; None before, and again once it goes on.
+        timeouts: those of the pipeline, as in `FaultContext`.
+        outlasts: those that the pause must exceed.
+        stopped_s: start of its standstill, in monotonic seconds; None before, and again once it goes on.
     """
 
     timeouts: Mapping[str, float]
@@ -185,7 +185,7 @@ class PausedPipeline(PipelineInjection):
         self.pids = self.pipeline.pause()
 
     def proof(self) -> Proof:
-        """A pause within all timeouts is a pause too, unless it names some; the heal says how long it really was."""
+        """Show that all processes are stopped; the heal reports the real length, and compares it with named timeouts."""
         proof = self.wait_until_stopped()
         self.stopped_s = clock.monotonic_s()
         return Proof(proof.effective, {**proof.facts, **self._compared(self.hold_s)})
@@ -198,14 +198,14 @@ class PausedPipeline(PipelineInjection):
         return {"paused_s": round(paused_s, 1), **self._compared(paused_s), **self._too_short(paused_s)}
 
     def _too_short(self, paused_s: float) -> Mapping[str, Any]:
-        """Of a pause that was no longer than a timeout that it names; it may have been ended early."""
+        """Describe the problem of a pause that did not exceed a named timeout, e.g. because it ended early."""
         missed = [f"{name} ({self.timeouts[name]:g} s)" for name in self.outlasts if paused_s <= self.timeouts[name]]
         if not missed:
             return {}
-        return {"effective": False, "problem": f"the pause took {paused_s:.1f} s, and did not outlast {', '.join(missed)}"}
+        return {"effective": False, "problem": f"the pause lasted {paused_s:.1f} s, no longer than {', '.join(missed)}"}
 
     def _compared(self, lasts_s: float) -> Mapping[str, Any]:
-        """Timeouts that are shorter than this time, and those that are not, in seconds."""
+        """Divide timeouts into shorter and longer ones than this time, in seconds."""
         if not self.timeouts:
             return {}
         outlasts = {name: after_s for name, after_s in self.timeouts.items() if lasts_s > after_s}
@@ -214,18 +214,18 @@ class PausedPipeline(PipelineInjection):
 
 
 class Scale(FaultBase):
-    """So many instances of the pipeline run from now on: further ones are started, or the newest are told to end (SIGTERM).
+    """So many instances of the pipeline run from now on: further ones are started, or the newest get SIGTERM.
 
-    They stay until the run ends, or another such fault. What tells them apart is the placeholder `{instance}` in the words of
-    the pipeline; a `transactional.id` that has none in it is shared, so that each instance fences the one before.
+    They stay until the run ends, or another such fault. The placeholder `{instance}` in the words of the pipeline distinguishes
+    them; instances with the same `transactional.id` fence each other.
     """
 
     needs = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
     provokes = "a rebalance in the middle of work: partitions change hands while a transaction is open (KIP-447)"
-    proved_by = "as many members as that takes have joined the group or left it, and it is stable"
+    proved_by = "the needed number of members have joined the group or left it, and it is stable"
     kind: Literal["scale"]
     to: Annotated[int, Field(strict=True, ge=1, le=9)]
-    """how many."""
+    """the number of instances."""
 
     def describe(self) -> str:
         return f"scale the pipeline to {self.to} instance{'s' if self.to > 1 else ''}"
@@ -233,17 +233,18 @@ class Scale(FaultBase):
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         pipeline, kafka = context.pipeline(), context.system.kafka
         if pipeline.instances == self.to:
-            raise InjectionError(f"{self.to} of the pipeline run already: there is nothing to scale")
+            running = f"{self.to} instance{'s' if self.to > 1 else ''}"
+            raise InjectionError(f"the pipeline already runs {running}, so there is nothing to scale")
         return Scaled("the pipeline", 0.0, pipeline, to=self.to, members=lambda: kafka.members(context.group))
 
 
 @dataclass(slots=True, kw_only=True)
 class Scaled(PipelineInjection):
-    """A pipeline of which more or fewer instances run.
+    """A pipeline with another number of instances.
 
     Attributes:
-        members: of its group, how many there are; 0 while they join or leave.
-        due: how many there must be.
+        members: returns the number of members of its group; 0 while they join or leave.
+        due: the number that there must be.
     """
 
     to: int
@@ -252,7 +253,7 @@ class Scaled(PipelineInjection):
     due: int = 0
 
     def inject(self) -> None:
-        """Start them or tell them to end: they join or leave later."""
+        """Start instances, or send them SIGTERM: they join or leave later."""
         self.before = self._members("the group to be stable before it is scaled")
         self.due = self.before + self.to - self.pipeline.instances
         self.pids = self.pipeline.scale(self.to)
@@ -261,7 +262,7 @@ class Scaled(PipelineInjection):
         self.pipeline.wait_until_scaled()
 
     def proof(self) -> Proof:
-        """Members that died before may still have been counted, so there may be fewer that are left."""
+        """Show that the group is stable with the due members, or fewer: dead members may have been counted before."""
         facts = {"pids": self.pids, "members_before": self.before}
         reason = f"the group to be stable with {self.due} members"
         missing = unmet(self._have_changed, _JOINS_WITHIN_S, reason, every_s=0.2, ignore=_NOT_YET, seen=self._seen)
@@ -286,7 +287,7 @@ class ZombiePipeline(TimedFault):
 
     needs = frozenset({Capability.PIPELINE})
     provokes = "an instance that works on although another one has taken over: it must be fenced (KIP-98, KIP-447)"
-    proved_by = "the first instance is stopped and the second one runs; when both are awake, one says that it was fenced"
+    proved_by = "the first instance is stopped and the second one runs; when both are awake, one logs that it was fenced"
     kind: Literal["zombie_pipeline"]
 
     def describe(self) -> str:
@@ -309,11 +310,11 @@ class Zombie(PipelineInjection):
         self.taken_over = True
 
     def proof(self) -> Proof:
-        """The first one is stopped; `complete` returned when the second one ran."""
+        """Show that the first one is stopped; `complete` returned when the second one ran."""
         return self.wait_until_stopped()
 
     def heal(self) -> Mapping[str, Any]:
-        """Wake it up, and return when one of the two was fenced; if it ended for another reason, there was no effect."""
+        """Wake it up, and return when one of the two was fenced; an end for another reason makes the fault ineffective."""
         self.pipeline.resume()
         if not self.taken_over:
             return {}
@@ -323,7 +324,7 @@ class Zombie(PipelineInjection):
             reason="one of the two instances to be fenced",
             every_s=0.1,
         )
-        ended = self.pipeline.zombie_ended()  # asked first: what it said of fencing is in its log once it has ended
+        ended = self.pipeline.zombie_ended()  # first: once it has ended, its log has any line about fencing
         for name, said in self.pipeline.fenced().items():
             return {"fenced": name, "said": said}
         return {"effective": False, "problem": f"the zombie was not fenced: {ended}"}

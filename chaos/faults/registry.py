@@ -1,6 +1,6 @@
 """Every fault that can be declared: all classes with a ``kind`` in the modules of this package, and those of other packages.
 
-Ours are found without being registered; others are named by entry points (docs/plugins.md).
+Ours need no registration; entry points name the others (docs/plugins.md).
 """
 
 import pkgutil
@@ -16,7 +16,7 @@ from chaos.faults.base import FaultBase
 
 
 def _declared(parent: type[FaultBase]) -> Iterator[tuple[str, str, type[FaultBase]]]:
-    """Module, kind and class of each; a base has no kind, and a class of a test is not of this package."""
+    """Yield module, kind and class of each fault; a base has no kind, and a class of a test is not of this package."""
     for fault in parent.__subclasses__():
         module, kinds = fault.__module__, get_args(fault.model_fields["kind"].annotation)
         if module.startswith(f"{faults.__name__}.") and kinds:
@@ -25,17 +25,17 @@ def _declared(parent: type[FaultBase]) -> Iterator[tuple[str, str, type[FaultBas
 
 
 def _fault(kind: str, thing: Any) -> type[FaultBase]:
-    """The class that an entry point names.
+    """Check the class that an entry point names.
 
     Raises:
-        UnfitError: it is not that of a fault.
+        UnfitError: it is not a fault.
     """
     if not (isinstance(thing, type) and issubclass(thing, FaultBase)):
-        raise UnfitError("this is not a fault; name a class below chaos.faults.base.FaultBase")
+        raise UnfitError("this is not a fault; name a subclass of chaos.faults.base.FaultBase")
     if get_args(thing.model_fields["kind"].annotation) != (kind,):
-        raise UnfitError(f'{thing.__name__} is not of this kind; write kind: Literal["{kind}"]')
+        raise UnfitError(f'{thing.__name__} has another kind; write kind: Literal["{kind}"]')
     if not hasattr(thing, "needs"):
-        raise UnfitError(f"{thing.__name__} does not say what it needs; write needs = frozenset({{Capability.…}})")
+        raise UnfitError(f"{thing.__name__} has no `needs`; write needs = frozenset({{Capability.…}})")
     return thing
 
 

@@ -1,6 +1,6 @@
 """Faults of one request: lost, its answer lost, delayed, or late past its client's death; and of all requests of a kind.
 
-The trigger holds the request (`chaos.engine.triggers`); the fault decides what becomes of it.
+The trigger holds the request (`chaos.engine.triggers`); the fault decides its fate.
 
     lost      it does not arrive; a stream cannot lose its middle, so its connection ends as well
     delayed   it arrives later, and everything behind it on the connection waits
@@ -30,9 +30,9 @@ _SEEN_WITHIN_S = 1.0
 _NS_PER_MS = 1_000_000
 _LOST = ("dropped", "closed")
 _OTHERWISE = {
-    True: "the broker accepted the late request, which it was to refuse",
-    False: "the broker refused the late request, which it was to accept",
-    None: "the proxy could not read what the broker answered",
+    True: "the broker accepted the late request, but should refuse it",
+    False: "the broker refused the late request, but should accept it",
+    None: "the proxy could not read the broker's answer",
 }
 _UNANSWERED = {"effective": False, "problem": "no broker answered the late request"}
 
@@ -40,12 +40,10 @@ _UNANSWERED = {"effective": False, "problem": "no broker answered the late reque
 def _on_request(when: Any) -> Any:
     if isinstance(when, Mapping) and "request" not in when:
         raise WrongValueError(
-            "trigger-without-request", "this fault is done to a request: write when: {request: EndTxn, nth: 20}"
+            "trigger-without-request", "this fault needs a request as its trigger; write when: {request: EndTxn, nth: 20}"
         )
     if isinstance(when, Mapping) and when.get("then") == "lose":
-        raise WrongValueError(
-            "request-decided-twice", "this fault itself decides what becomes of the request: leave out `then`"
-        )
+        raise WrongValueError("request-decided-twice", "this fault itself decides the fate of the request; leave out `then`")
     return when
 
 
@@ -66,16 +64,16 @@ class HeldRequestFault(FaultBase):
     needs = frozenset({Capability.LINKS})
     settles_request = True
     when: RequestTrigger
-    """which request: a trigger ``{request: …}`` without ``then``."""
+    """the request: a trigger ``{request: …}`` without ``then``."""
 
     @property
     def aim(self) -> str:
-        """What is held, in words."""
+        """The held request, in words."""
         return self.when.frame
 
 
 class LossFault(HeldRequestFault):
-    """A request or response that is lost, with its connection or without."""
+    """A fault that loses a request or response, with its connection or without."""
 
     connection: Literal["closed", "kept"] = "closed"
     """whether its connection ends too."""
@@ -93,7 +91,7 @@ class LoseRequest(LossFault):
     """A request never arrives, and its connection is closed; with connection: kept only the request is lost."""
 
     provokes = "a request that was never carried out is retried"
-    proved_by = "the proxy names the request that came in and was not passed on"
+    proved_by = "the proxy names the request that it received and did not pass on"
     kind: Literal["lose_request"]
 
     @model_validator(mode="after")
@@ -109,14 +107,14 @@ class LoseResponse(LossFault):
     """A request is carried out and its answer never arrives."""
 
     provokes = "a request that was carried out is retried: duplicates without idempotence (KIP-98)"
-    proved_by = "the proxy names the answer that came in and was not passed on"
+    proved_by = "the proxy names the answer that it received and did not pass on"
     kind: Literal["lose_response"]
     when: Annotated[RequestTrigger, BeforeValidator(_at_response)]
 
 
 @dataclass(slots=True)
 class LostRequest(Injection):
-    """A request or response that was swallowed.
+    """A lost request or response.
 
     Attributes:
         how: ``close`` its connection, or just ``drop`` it.
@@ -134,7 +132,7 @@ class LostRequest(Injection):
 
 
 class DelayFault(HeldRequestFault, LastingFault):
-    """A request or response that arrives later."""
+    """A fault that delays a request or response."""
 
     @property
     def holds_request_s(self) -> float:
@@ -144,7 +142,7 @@ class DelayFault(HeldRequestFault, LastingFault):
 class DelayRequest(DelayFault):
     """A request, or its answer, arrives later; everything behind it on its connection waits."""
 
-    provokes = "an answer after the client has given up on it, and a retry that overtakes the request"
+    provokes = "an answer after the client has given up waiting, and a retry that overtakes the request"
     proved_by = "the proxy holds the request now"
     kind: Literal["delay_request"]
 
@@ -161,11 +159,11 @@ class LateRequest(DelayFault):
     outlives_client = True
     kind: Literal["late_request"]
     for_s: SomeSeconds = Field(alias="for")
-    """how long its client may take to give up on it."""
+    """the time in which its client must give up on it."""
     until: FaultName | None = None
-    """it is delivered when this fault is proved, or after ``for``; without it, as soon as its client is gone."""
+    """the request is delivered when this fault is proved, or after ``for``; without the key, once its client is gone."""
     answered: Literal["accepted", "refused"] | None = None
-    """what its broker must answer; another answer makes the fault ineffective."""
+    """the expected answer of the broker; another answer makes the fault ineffective."""
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         held = _held(context)
@@ -193,9 +191,9 @@ class DelayedRequest(Injection):
     """A request that waits on the wire until the heal.
 
     Attributes:
-        client_gone_within_s: how long its client may take to give up on it; 0 for a request that does not outlive its client.
+        client_gone_within_s: seconds in which its client must give up on it; 0 for a request that does not outlive its client.
         readable: the read_committed end of the output.
-        accepted: whether the broker must accept it; None where either answer will do.
+        accepted: whether the broker must accept it; None for either answer.
     """
 
     held: HeldRequest
@@ -204,10 +202,10 @@ class DelayedRequest(Injection):
     accepted: bool | None = None
 
     def inject(self) -> None:
-        """The trigger holds it already."""
+        """Do nothing: the trigger holds it already."""
 
     def proof(self) -> Proof:
-        """It is held now, or its client has gone while it was."""
+        """Show that it is held now, or that its client has gone meanwhile."""
         if not self.client_gone_within_s:
             interception = self.held.interception()
             return Proof(interception is not None and interception.outcome == "held", _facts(interception))
@@ -222,10 +220,10 @@ class DelayedRequest(Injection):
         return Proof(effective=True, facts={**interception.facts, "client_gone_after_ms": gone_after_ms})
 
     def heal(self) -> Mapping[str, Any]:
-        """Deliver it, and return what the broker answered, and what a read_committed reader saw before and after.
+        """Deliver it, and return the broker's answer, and the read_committed ends before and after.
 
-        A request counts as delivered once the toxic passes it on, but its broker may be dead: a late one without an answer
-        may never have reached any broker, and had no effect then.
+        A request counts as delivered once the toxic passes it on, but its broker may be dead. A late one without an answer
+        may never have reached any broker, so it had no effect.
         """
         before = self.readable() if self.readable else 0
         self.held.let_go("deliver")
@@ -246,7 +244,7 @@ class RuleInjection(Injection):
     """A rule of the proxy, armed by the injection and disarmed by the heal.
 
     Attributes:
-        name: of the rule; once it is armed, unique in this system.
+        name: the rule's name; unique in this system once it is armed.
     """
 
     rules: RequestRules
@@ -259,7 +257,7 @@ class RuleInjection(Injection):
         self.armed = True
 
     def heal(self) -> None:
-        """Let requests pass again; what is held is delivered."""
+        """Let requests pass again, and deliver the held ones."""
         if self.armed:
             self.rules.disarm(self.name)
         self.armed = False
@@ -269,14 +267,14 @@ class HoldRequests(RequestsFault):
     """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost."""
 
     provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"
-    proved_by = "a request is held on every link that carries such requests; of certain transactional ids, on any link"
+    proved_by = "a request is held on every link that carries such requests; with `transactional_id`, on any link"
     kind: Literal["hold_requests"]
     at: Literal["request", "response"] = "request"
     """hold the requests, or the answers to them."""
     transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
     """a glob: only requests of these transactional ids are held."""
     then: Literal["deliver", "lose"] = "deliver"
-    """what becomes of them in the end."""
+    """their fate in the end."""
 
     def describe(self) -> str:
         which = "every" if self.at == "request" else "every response to"
@@ -307,7 +305,7 @@ class HeldRequests(RuleInjection):
     def _held_everywhere(self) -> bool:
         held = self._links()
         if self.rule.transactional_id:
-            return bool(held)  # which links carry such requests is not known
+            return bool(held)  # the links that carry such requests are unknown
         used = {link for link in self.rule.links if self.rules.sent(self.rule.api, [link])}
         return bool(held) and held >= used
 
@@ -316,13 +314,13 @@ class HeldRequests(RuleInjection):
 
 
 def _held(context: FaultContext) -> HeldRequest:
-    """The request that the trigger of this fault holds.
+    """Return the request that the trigger of this fault holds.
 
     Raises:
         InjectionError: there is none.
     """
     if context.held is None:
-        raise InjectionError("no request is held: this needs a trigger of the kind {request: EndTxn, nth: 20}")
+        raise InjectionError("no request is held; write a trigger of the kind {request: EndTxn, nth: 20}")
     return context.held
 
 
@@ -336,7 +334,7 @@ def _facts(interception: Interception | None) -> Mapping[str, Any]:
 
 
 def _wait(held: HeldRequest, condition: Callable[[Interception], bool], within_s: float, reason: str) -> Interception | None:
-    """What is known of the request once the condition is met; None when it is not met in time."""
+    """Wait for a condition, and return the facts about the request; None when it is not met in time."""
 
     def seen() -> Interception | None:
         interception = held.interception()
@@ -349,17 +347,17 @@ def _wait(held: HeldRequest, condition: Callable[[Interception], bool], within_s
 
 
 def _client_gone_or_let_go(interception: Interception) -> bool:
-    """A request that was let go meanwhile, because the run ended, will not outlive its client any more."""
+    """Whether the client has gone, or the request was let go because the run ended: it will not outlive its client then."""
     return interception.client_gone_ns > 0 or interception.outcome != "held"
 
 
 def _answered_or_gone(interception: Interception) -> bool:
-    """A request that went with its connection has no answer to wait for."""
+    """Whether the request was answered, or went with its connection: then no answer comes."""
     return interception.answered_ns > 0 or interception.outcome in ("client gone", *_LOST)
 
 
 def _newly_readable(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
-    """Rows that can be read now and could not before: when nothing else commits, they are of an undecided transaction."""
+    """Count newly readable rows: when nothing else commits, they belong to an undecided transaction."""
 
     def more() -> int:
         now = readable()

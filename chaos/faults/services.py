@@ -1,4 +1,4 @@
-"""Faults of a service: what a pipeline uses beside Kafka dies, with all that it was doing, and is started again."""
+"""Faults of a service: a server beside Kafka dies in the middle of its work, and is started again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ from chaos.runtime.capabilities import Capability
 class CrashService(RestartedFault):
     """A service that the run has started is killed with SIGKILL, with all of its processes, and started again by its command.
 
-    What it finds then of what it had is its own affair: a database recovers what it has committed, a server of files may have
-    forgotten which of them it gave.
+    The service itself recovers its state, or loses it: a database recovers its commits, a file server may forget which files it
+    gave.
     """
 
     needs = frozenset({Capability.PIPELINE, Capability.SERVICES})
-    provokes = "connections that end in the middle of a transaction, whose fate the client does not know"
+    provokes = "connections that end in the middle of a transaction whose fate the client does not know"
     proved_by = "none of its processes is alive, and connections are refused"
     kind: Literal["crash_service"]
     service: ServiceName
-    """the name of one of `system: services`, which has a command (`run`)."""
+    """the name of a service with a command (`run`) in `system: services`."""
     restart_after_s: Seconds = Field(alias="restart_after", default=2.0)
 
     @property
@@ -42,7 +42,7 @@ class CrashedService(Injection):
     """A service that is gone until the heal.
 
     Attributes:
-        pids: of the processes that were killed.
+        pids: those of the killed processes.
     """
 
     service: ServiceUnderTest

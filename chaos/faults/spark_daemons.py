@@ -32,9 +32,9 @@ class DaemonFault(RestartedFault):
 
 
 class CrashMaster(DaemonFault):
-    """Spark's master is killed with SIGKILL and started again, with what it had written to its recovery directory or without.
+    """Spark's master is killed with SIGKILL and started again, with its recovery directory or without.
 
-    Without, it knows no application: the workers are told to end its executors, and none is started for it again. That is the
+    Without it, the new master knows no application: it has the workers end the executors, and starts no new ones. That is the
     default of a standalone master (``spark.deploy.recoveryMode=NONE``); the driver is started again then.
     """
 
@@ -42,7 +42,7 @@ class CrashMaster(DaemonFault):
     proved_by = "the exit code of SIGKILL, and connections were refused"
     kind: Literal["crash_master"]
     state: Literal["kept", "lost"] = "kept"
-    """whether the master finds what it had written to its recovery directory."""
+    """whether the master keeps its recovery directory."""
 
     def describe(self) -> str:
         return f"crash_master, its state is {self.state}, {self.restarted}"
@@ -59,7 +59,7 @@ class CrashedMaster(Injection):
 
     Attributes:
         forgets: whether its recovery directory is emptied before it is started again.
-        restarted: whether the driver was.
+        restarted: whether the driver was restarted.
     """
 
     context: FaultContext
@@ -112,7 +112,7 @@ class CrashedMaster(Injection):
 
 
 class CrashWorker(DaemonFault):
-    """Spark workers are killed with SIGKILL, their executors end with them, and the workers are started again."""
+    """Spark workers are killed with SIGKILL, their executors end too, and the workers are started again."""
 
     provokes = "executors that lose their worker, and are started on another one"
     proved_by = "the exit code of SIGKILL, and the master counts fewer workers"
@@ -137,7 +137,7 @@ class CrashedWorkers(Injection):
 
     Attributes:
         lost: the executors of these workers.
-        running_before: how many executors the driver counted on when the target was resolved.
+        running_before: number of executors that the driver counted on when the target was resolved.
     """
 
     context: FaultContext
@@ -153,10 +153,10 @@ class CrashedWorkers(Injection):
             worker.kill()
 
     def proof(self) -> Proof:
-        """They were killed by us, and the master misses them.
+        """Show that we killed them, and that the master misses them.
 
-        Executors end when they lose their worker (``WorkerWatcher``); one that was just starting and had not found it yet
-        does not, and works on without one: an orphan.
+        Executors end when they lose their worker (``WorkerWatcher``). One that was just starting, and had not found its worker
+        yet, works on without it: an orphan.
         """
         missing = unmet(self._missed, _MISSED_WITHIN_S, "the master to miss the workers", ignore=NO_ANSWER)
         if missing:
@@ -179,7 +179,7 @@ class CrashedWorkers(Injection):
         return spark.registered() <= len(spark.worker_ids) - len(self.worker_ids)
 
     def _living(self) -> list[int]:
-        """Pids of their executors that live."""
+        """Pids of their live executors."""
         return [executor.process.pid for executor in self.lost if executor.lives()]
 
     def _workers(self) -> list[Process]:

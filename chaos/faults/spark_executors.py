@@ -1,4 +1,4 @@
-"""Faults of Spark's executors: the JVM is killed, and its tasks with it, or is frozen past its heartbeat."""
+"""Faults of Spark's executors: the JVM is killed with its tasks, or is frozen past its heartbeat."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,7 +33,7 @@ class ExecutorFault(FaultBase):
     """which executors; ``busiest`` is the one that runs the most tasks."""
 
     def approach(self, context: FaultContext) -> None:
-        """Ask the driver's REST API once: its first answer takes seconds, the moment to strike may last milliseconds."""
+        """Call the driver's REST API once: its first answer takes seconds, the moment to strike may last milliseconds."""
         app = context.spark_app()
         app.executors()
         app.lost_tasks(())
@@ -44,7 +44,7 @@ class ExecutorInjection(Injection):
     """A fault of executor JVMs.
 
     Attributes:
-        running_before: how many executors the driver counted on when the target was resolved.
+        running_before: number of executors that the driver counted on when the target was resolved.
     """
 
     context: FaultContext
@@ -66,13 +66,13 @@ class ExecutorInjection(Injection):
 class CrashExecutor(ExecutorFault):
     """Executors of the pipeline are killed with SIGKILL, with a task if they have one within 5 s; Spark replaces them."""
 
-    provokes = "task retries: what a sink without idempotence writes again (SPARK-28908)"
+    provokes = "task retries: a sink without idempotence writes rows again (SPARK-28908)"
     proved_by = "the JVM is gone, the driver has removed it and counts the tasks that died with it"
     kind: Literal["crash_executor"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         app = context.spark_app()
-        before = len(counted_on(context, app))  # asked first: what is resolved may be over in milliseconds
+        before = len(counted_on(context, app))  # first: the target's tasks may be over in milliseconds
         chosen, target = resolve_executors(self.target, context, rng)
         return CrashedExecutors(target, 0.0, context, app, chosen, before)
 
@@ -80,10 +80,10 @@ class CrashExecutor(ExecutorFault):
 @dataclass(slots=True)
 class CrashedExecutors(ExecutorInjection):
     def inject(self) -> None:
-        """Freeze them, all at once, and kill them once the driver is seen to wait for a task of theirs.
+        """Freeze all at once, and kill them once the driver is seen to wait for one of their tasks.
 
-        Tasks may be so short that they have ended by the time the driver is known to have given them out. So where none is left
-        of those that it had, they go on until they have the next, for a while.
+        Tasks may be so short that they have ended before we see the driver's state. So if none of their tasks is left, the
+        executors go on, for a while, until they have the next one.
         """
         ends_s = clock.monotonic_s() + _BUSY_WITHIN_S
         try:
@@ -101,7 +101,7 @@ class CrashedExecutors(ExecutorInjection):
                 getattr(executor.process, signal)()
 
     def _waited_for(self) -> bool:
-        """Whether the driver goes on to count on tasks of theirs, which cannot end now: what they had said by then has come."""
+        """Whether the driver still waits for their tasks, which cannot end now: earlier messages of theirs have arrived."""
 
         def none_is_left() -> bool:
             return not _tasks_of(self.executors, self.app)
@@ -125,14 +125,14 @@ class PauseExecutor(ExecutorFault, TimedFault):
 
     provokes = "an executor that misses its heartbeats, and tasks that run a second time"
     proved_by = (
-        "the JVM was stopped in the middle of a task, or the driver removed it; a pause for longer than the driver waits "
+        "the JVM was stopped in the middle of a task, or the driver removed it; a pause longer than the driver's patience "
         "needs the removal"
     )
     kind: Literal["pause_executor"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         app = context.spark_app()
-        before, given_up_after_s = len(counted_on(context, app)), app.gives_up_after_s()  # asked first, as for a crash
+        before, given_up_after_s = len(counted_on(context, app)), app.gives_up_after_s()  # first, as for a crash
         chosen, target = resolve_executors(self.target, context, rng)
         return PausedExecutors(target, self.for_s, context, app, chosen, before, given_up_after_s)
 
@@ -142,7 +142,7 @@ class PausedExecutors(ExecutorInjection):
     """Executors that are frozen.
 
     Attributes:
-        given_up_after_s: how long the driver waits for their heartbeats at most.
+        given_up_after_s: longest time that the driver waits for their heartbeats.
     """
 
     given_up_after_s: float
@@ -169,7 +169,7 @@ class PausedExecutors(ExecutorInjection):
         return Proof(stopped and enough, facts if enough else facts | missing)
 
     def heal(self) -> Mapping[str, Any] | None:
-        """Let those run on that Spark has not ended meanwhile, and return when as many run as before."""
+        """Resume the executors that Spark has not ended meanwhile, and return when as many run as before."""
         for executor in self.executors:
             if executor.lives():
                 executor.process.resume()
@@ -184,12 +184,12 @@ class PausedExecutors(ExecutorInjection):
 
 
 def resolve_executors(target: ExecutorTarget, context: FaultContext, rng: Random) -> tuple[list[Executor], str]:
-    """The executors meant, and the same in words: ``executor-1 (executor(busiest))``.
+    """Resolve the target executors, also in words: ``executor-1 (executor(busiest))``.
 
-    Between two batches they have nothing to lose: the next task of any of them is waited for, for a while.
+    Between two batches they have nothing to lose, so this waits, for a while, for the next task of any of them.
 
     Raises:
-        InjectionError: there is none, not even after a while: a driver that was started again waits for its own.
+        InjectionError: there is none, not even after a while: a restarted driver waits for its own.
     """
     app = context.spark_app()
     try:
@@ -209,13 +209,13 @@ def resolve_executors(target: ExecutorTarget, context: FaultContext, rng: Random
 def resolve_working(
     target: ExecutorTarget, context: FaultContext, rng: Random, work: Callable[[Executor], int]
 ) -> tuple[list[Executor], str]:
-    """The same for a fault of the Python below an executor: only executors count that have work for it now.
+    """Resolve the target of a fault of Python below an executor: only executors with Python work count.
 
     Args:
-        work: how much of it an executor has.
+        work: returns the Python work of an executor.
 
     Raises:
-        InjectionError: none of the executors meant has any, not even after a while.
+        InjectionError: no target executor has any, not even after a while.
     """
     app = context.spark_app()
 
@@ -237,19 +237,19 @@ def resolve_working(
 
 
 def running(context: FaultContext, app: SparkApp) -> list[Executor]:
-    """Executors of an application that run now."""
+    """List the executors of an application that run now."""
     return [executor for executor in context.system.spark.executors() if executor.app == app.id and executor.lives()]
 
 
 def counted_on(context: FaultContext, app: SparkApp) -> list[Executor]:
-    """Executors that run and that the driver counts on: not one that it gave up and that has not ended yet."""
+    """List the executors that run and that the driver counts on: not one that it removed and that has not ended yet."""
     known = _known(app)
     there = running(context, app)
     return there if known is None else [one for one in there if one.id in known and known[one.id].active]
 
 
 def pids(executors: list[Executor]) -> dict[str, int]:
-    """Name -> pid of the JVM."""
+    """Return name -> pid of the JVM."""
     return {f"executor-{executor.id}": executor.process.pid for executor in executors}
 
 
@@ -257,7 +257,7 @@ def wait_until_back(context: FaultContext, app: SparkApp, wanted: int) -> None:
     """Return when so many executors run and the driver knows them: Spark starts them, unless the application has ended.
 
     Raises:
-        DeadlineError: it does not.
+        DeadlineError: too few run in time.
     """
 
     def back() -> bool:
@@ -267,7 +267,7 @@ def wait_until_back(context: FaultContext, app: SparkApp, wanted: int) -> None:
         known = _known(app) or {}
         active = sorted(executor for executor, state in known.items() if state.active)
         there = {executor.id: executor.process.pid for executor in running(context, app)}
-        return f"{wanted} are wanted, the driver counts on {active}, and these run (id: pid): {there}"
+        return f"{wanted} are needed, the driver counts on {active}, and these run (id: pid): {there}"
 
     clock.wait_until(back, within_s=_BACK_WITHIN_S, reason="Spark to replace the executors", seen=seen)
 
@@ -287,13 +287,13 @@ def _in_words(chosen: list[Executor], target: ExecutorTarget) -> str:
 
 
 def _busiest(found: list[Executor], app: SparkApp) -> Executor:
-    """Or any, where none has a task in time."""
+    """Return the executor with the most tasks, or any if none gets a task in time."""
     tasks = _await_task(found, app)
     return max(found, key=lambda executor: tasks.get(executor.id, -1)) if tasks else found[0]
 
 
 def _await_task(some: list[Executor], app: SparkApp) -> Mapping[str, int]:
-    """Executor -> tasks that it runs now, as soon as one of these runs any; empty if none does in time."""
+    """Wait until one of these runs a task, and return executor -> its tasks; empty if none does in time."""
     try:
         return clock.wait_until(
             lambda: _tasks_of(some, app), within_s=_BUSY_WITHIN_S, reason="a task to run", every_s=0.02, ignore=NO_ANSWER
@@ -303,14 +303,14 @@ def _await_task(some: list[Executor], app: SparkApp) -> Mapping[str, int]:
 
 
 def _tasks_of(some: list[Executor], app: SparkApp) -> Mapping[str, int]:
-    """Executor -> tasks that it runs, as the driver says; empty if none of these runs any."""
+    """Return executor -> its tasks, according to the driver; empty if none of these runs any."""
     ids = {executor.id for executor in some}
     tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active and state.id in ids}
     return tasks if any(tasks.values()) else {}
 
 
 def _known(app: SparkApp) -> Mapping[str, ExecutorState] | None:
-    """The executors that the driver knows; None when it does not answer."""
+    """Return the executors that the driver knows; None when it does not answer."""
     try:
         return app.executors()
     except requests.RequestException:

@@ -68,7 +68,7 @@ class CrashedPythonDaemons(Injection):
             daemon.kill()
 
     def proof(self) -> Proof:
-        """A daemon without workers is replaced, and no task notices."""
+        """Show that a worker outlived its daemon: Spark replaces a daemon without workers, and no task notices."""
         missing = unmet(lambda: not any(map(lives, self.killed)), _GONE_WITHIN_S, "the daemons to be gone", every_s=0.001)
         orphans = list(filter(lives, self.workers))
         alive = all(executor.lives() for executor in self.executors)
@@ -132,10 +132,10 @@ class PausePythonWorker(PythonFault, TimedFault):
 
 @dataclass(slots=True)
 class PausedPythonWorkers(Injection):
-    """Python workers that are frozen: their tasks hang. With speculation, copies are started on another worker.
+    """Frozen Python workers: their tasks hang. With speculation, copies are started on another worker.
 
     Attributes:
-        copies_before: speculative tasks before the fault; None without speculation.
+        copies_before: number of speculative tasks before the fault; None without speculation.
     """
 
     context: FaultContext
@@ -150,7 +150,7 @@ class PausedPythonWorkers(Injection):
             worker.suspend()
 
     def proof(self) -> Proof:
-        """One of them is connected to brokers, so it is in a task; with speculation, that task has got a copy."""
+        """Show that one of them is connected to brokers, so in a task; with speculation, that this task has a copy."""
         busy = in_tasks(self.frozen, self.context)
         facts: dict[str, Any] = {"workers": _pids(self.frozen), "in_tasks": busy}
         if self.copies_before is None:
@@ -177,7 +177,7 @@ class ZombieExecutor(PythonFault, TimedFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         app = context.spark_app()
-        before = len(counted_on(context, app))  # asked first: what is resolved may be over in milliseconds
+        before = len(counted_on(context, app))  # first: the target's tasks may be over in milliseconds
         chosen, target = resolve_in_tasks(self.target, context, rng)
         return ZombieExecutors(target, self.for_s, context, app, chosen, before)
 
@@ -186,9 +186,9 @@ class ZombieExecutor(PythonFault, TimedFault):
 class ZombieExecutors(ExecutorInjection):
     """Executors whose JVM is dead and whose Python workers are frozen in the middle of a transaction.
 
-    The daemon dies first, and its JVM has waited for it. Frozen processes whose group loses its last outer parent get SIGHUP
-    and SIGCONT from the kernel (``kill_orphaned_pgrp``): the workers must be orphans before they are frozen. And a daemon that
-    sees its JVM end takes its workers with it (``pyspark.daemon``, ``shutdown``).
+    The daemon dies first, and its JVM has waited for it. The kernel sends SIGHUP and SIGCONT to frozen processes whose group
+    loses its last outer parent (``kill_orphaned_pgrp``), so the workers must be orphans before they are frozen. And a daemon
+    that sees its JVM end takes its workers with it (``pyspark.daemon``, ``shutdown``).
 
     Attributes:
         before: partition -> position of the pipeline when the fault was in force.
@@ -210,7 +210,7 @@ class ZombieExecutors(ExecutorInjection):
             executor.process.kill()
 
     def proof(self) -> Proof:
-        """The JVM is gone, the workers are not; and every partition has committed since, so the retried tasks have."""
+        """Show that the JVM is gone, the workers are not, and every partition (so every retried task) has committed since."""
         busy = in_tasks(self.zombies, self.context)
         facts: dict[str, Any] = {"executors": pids(self.executors), "zombies": _pids(self.zombies), "in_tasks": busy}
         missing = unmet(self._positions_known, _RETRIED_WITHIN_S, "the group's positions", ignore=_NO_COORDINATOR) or unmet(
@@ -229,7 +229,7 @@ class ZombieExecutors(ExecutorInjection):
         return Proof(dead and bool(busy) and set(busy) <= set(alive), facts)
 
     def heal(self) -> Mapping[str, Any]:
-        """Wake them up, and see them end: brokers refuse them, or they find no JVM to report to. What lives on is killed."""
+        """Wake them up, and wait for their ends: brokers refuse them, or their JVM is missing. Kill those that live on."""
         _resume(self.zombies)
         if all(executor.lives() for executor in self.executors):
             return {}  # only their daemons were killed
@@ -251,13 +251,13 @@ class ZombieExecutors(ExecutorInjection):
         return set(self._moved()) >= set(self.before)
 
     def _moved(self) -> dict[int, int]:
-        """Partition -> rows committed since."""
+        """Partition -> number of rows committed since."""
         now = self.context.positions()
         return {partition: now[partition] - then for partition, then in self.before.items() if now.get(partition, 0) > then}
 
 
 def resolve_in_tasks(target: ExecutorTarget, context: FaultContext, rng: Random) -> tuple[list[Executor], str]:
-    """The executors meant that have Python workers in the middle of a task of the sink.
+    """Resolve the target executors that have Python workers in the middle of a task of the sink.
 
     Raises:
         InjectionError: there is none, not even after a while.
@@ -266,13 +266,13 @@ def resolve_in_tasks(target: ExecutorTarget, context: FaultContext, rng: Random)
 
 
 def in_tasks(workers: list[psutil.Process], context: FaultContext) -> list[int]:
-    """Pids of those that are connected to brokers: a worker that waits for a task has no client."""
+    """List pids of the workers that are connected to brokers: a worker that waits for a task has no client."""
     port = context.system.addresses.client_port(context.client)
     return [worker.pid for worker in workers if lives(worker) and port in remote_ports(worker.pid)]
 
 
 def _workers(executors: list[Executor]) -> list[psutil.Process]:
-    """Their Python workers, in a task or not."""
+    """List their Python workers, in a task or not."""
     return [worker for executor in executors for worker in executor.python_workers()]
 
 
@@ -285,13 +285,13 @@ def _pids(processes: list[psutil.Process]) -> list[int]:
 
 
 def _resume(processes: list[psutil.Process]) -> None:
-    """Send SIGCONT to those that are still there."""
+    """Send SIGCONT to the processes that still exist."""
     for process in filter(lives, processes):
         process.resume()
 
 
 def _await_reaping(processes: list[psutil.Process]) -> None:
-    """Return when their parent has waited for all of these dead processes, so that they are no zombies of the process table.
+    """Return when their parent has reaped all of these dead processes.
 
     Raises:
         DeadlineError: it does not.
@@ -299,6 +299,6 @@ def _await_reaping(processes: list[psutil.Process]) -> None:
     clock.wait_until(
         lambda: not any(process.is_running() for process in processes),
         within_s=_REAPED_WITHIN_S,
-        reason="dead daemons to be waited for",
+        reason="dead daemons to be reaped",
         every_s=0.001,
     )

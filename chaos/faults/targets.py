@@ -1,4 +1,4 @@
-"""From declared targets to real ones, at the moment of injection: who leads, coordinates or controls *now*."""
+"""Resolving declared targets at the moment of injection: the broker that leads, coordinates or controls *now*."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -17,9 +17,9 @@ _WITHIN_S = 60.0  # a second on a quiet machine
 
 
 def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) -> tuple[list[int], str]:
-    """The brokers meant, and the same in words: ``broker-2 (leader(orders, 0))``. One of several candidates is drawn.
+    """Resolve the target brokers, also in words: ``broker-2 (leader(orders, 0))``. One of several candidates is drawn.
 
-    A broker that is down has no role, whatever the cluster still says of it: the next one to have it is waited for.
+    A broker that is down has no role, whatever the cluster still reports, so this waits for its successor.
 
     Raises:
         DeadlineError: no broker has had this role for a minute.
@@ -36,7 +36,7 @@ def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) ->
 
 
 def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> tuple[list[Link], str]:
-    """The links meant, and the same in words: ``spark->broker-1 (spark->leader(orders, 0))``.
+    """Resolve the target links, also in words: ``spark->broker-1 (spark->leader(orders, 0))``.
 
     Raises:
         InjectionError: no link fits the pattern.
@@ -52,10 +52,10 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
 
 
 def target_logs(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
-    """The logs because of which a broker is aimed at: a partition (``orders-0``), or a topic for all of its partitions.
+    """Return the logs behind a broker target: a partition (``orders-0``), or a topic for all of its partitions.
 
-    A broker that is not named for a partition is meant for what this run has on it, and the end of a held request for what
-    that request may be about.
+    A target without a partition stands for all of this run's logs on the broker; the end of a held request stands for the logs
+    that the request may concern.
     """
     own = tuple(context.topics.values())
     match target.role:
@@ -69,10 +69,10 @@ def target_logs(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
 
 
 def partition_of(target: BrokerTarget, context: FaultContext) -> tuple[str, int]:
-    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator.
+    """Return the partition behind a role: that of a leader or follower, or the one whose leader is the coordinator.
 
     Raises:
-        DeadlineError: no transactional id is declared, and none has come on the wire for a minute.
+        DeadlineError: no transactional id is declared, and none has passed the wire for a minute.
     """
     kafka = context.system.kafka
     match target.role:
@@ -89,18 +89,18 @@ def partition_of(target: BrokerTarget, context: FaultContext) -> tuple[str, int]
 
 
 def broker_names(broker_ids: Iterable[int]) -> list[str]:
-    """``broker-1`` and so on."""
+    """Return ``broker-1`` and so on."""
     return [f"broker-{number}" for number in broker_ids]
 
 
 def in_words(names: Iterable[str], declared: object) -> str:
-    """What a target was resolved to, and how it was declared where that differs."""
+    """Word a resolved target, followed by its declaration if that differs."""
     resolved = ", ".join(names)
     return resolved if resolved == str(declared) else f"{resolved} ({declared})"
 
 
 def _candidates(target: BrokerTarget, context: FaultContext) -> list[int]:
-    """Raises `LookupError` where there is none now."""
+    """Return the brokers that fit now; raise `LookupError` if there is none."""
     kafka = context.system.kafka
     match target.role:
         case "broker":
@@ -120,12 +120,12 @@ def _candidates(target: BrokerTarget, context: FaultContext) -> list[int]:
     down = kafka.brokers.down()
     running = [broker for broker in found if broker not in down]
     if not running:
-        raise LookupError(f"{in_words(broker_names(found), target)}, and does not run")
+        raise LookupError(f"{in_words(broker_names(found), target)} does not run")
     return running
 
 
 def _holder(role: str, partition: int, context: FaultContext) -> int:
-    """The one broker that has a role which does not name a topic."""
+    """Return the broker with a role that names no topic."""
     kafka = context.system.kafka
     match role:
         case "controller":
@@ -137,11 +137,11 @@ def _holder(role: str, partition: int, context: FaultContext) -> int:
 
 
 def _end_of_held_request(role: str, context: FaultContext) -> int:
-    """The broker that receives or sends what the trigger holds."""
+    """Return the broker that receives or sends the held request."""
     interception = context.held.interception() if context.held else None
     if interception is None:
         raise InjectionError(
-            f"there is no {role}: no request is held; write a trigger {{request: …}}, or follow a fault that has one"
+            f"no broker is {role}, because no request is held; write a trigger {{request: …}}, or follow a fault that has one"
         )
     left, right = interception.link.split("->")
     end = right if role == "receiver" else left
@@ -152,7 +152,7 @@ def _end_of_held_request(role: str, context: FaultContext) -> int:
 
 
 def _transactional_id(context: FaultContext, partition: int) -> str:
-    """As it is declared; else the one that was on the wire last, which is not known to be of a partition.
+    """Return the declared transactional id; else the last one on the wire, whose partition is unknown.
 
     Raises:
         LookupError: none has been on the wire yet.
@@ -162,14 +162,14 @@ def _transactional_id(context: FaultContext, partition: int) -> str:
         return context.transactional_ids[partition]
     if partition:
         raise InjectionError(
-            f"which transactional id is that of partition {partition} is not known; declare transactional_ids in the pipeline, "
-            "or write transaction_coordinator, for the id that was on the wire last"
+            f"the transactional id of partition {partition} is unknown; declare transactional_ids in the pipeline, "
+            "or write transaction_coordinator, for the last id on the wire"
         )
     own = [link.name for link in context.system.links if link.source == context.client and not link.service]
     seen = context.system.rules.transactional_id(own)
     if not seen:
         raise LookupError(
-            f"no transactional id was declared, and none was on {context.client}->* in this run: it has begun no transaction"
+            f"no transactional id is declared, and none has passed {context.client}->* in this run: no transaction has begun"
         )
     return seen
 

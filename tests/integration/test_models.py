@@ -143,7 +143,7 @@ def test_rows_without_a_place(copied):
         ({"sql": "SELECT key, amount AS value FROM orders"}, "pipeline, expected, sql: [UNRESOLVED_COLUMN"),
         pytest.param(
             {"sql": "SELECT key, value FROM orders WHERE false"},
-            "pipeline, expected, sql: it demands no row of the 3000 records",
+            "pipeline, expected, sql: it demands no row for the 3000 records",
             marks=pytest.mark.nightly,
         ),
         pytest.param(

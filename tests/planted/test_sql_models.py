@@ -468,7 +468,7 @@ def test_a_module_that_cannot_be_imported(spark, tmp_path):
     [
         ({"sql": "SELECT key, value FROM orders WHERE CAST(value AS INT) % 2 = 0 AND partition < 2 AND offset < 5"}, 5),
         ({"sql": "SELECT key, value FROM orders LATERAL VIEW explode(array(1, 2)) AS part"}, 60),
-        ({"sql": "SELECT key, value FROM orders WHERE timestamp IS NULL"}, "it demands no row of the 30 records that are sent"),
+        ({"sql": "SELECT key, value FROM orders WHERE timestamp IS NULL"}, "it demands no row for the 30 records"),
         ({"sql": "SELECT key, amount AS value FROM orders"}, "pipeline, expected, sql: [UNRESOLVED_COLUMN"),
         (
             {"python": "nowhere_at_all:f"},

@@ -50,7 +50,7 @@ def test_an_empty_last_segment_ends_where_it_begins(tmp_path):
 
 def test_a_partition_that_is_not_there_has_no_end(tmp_path):
     """It is not a partition of length zero."""
-    with pytest.raises(FileNotFoundError, match="holds nothing of a-0"):
+    with pytest.raises(FileNotFoundError, match="has no log of a-0"):
         broker_disk.log_end(tmp_path, "a", 0)
 
 

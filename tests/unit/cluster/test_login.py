@@ -72,7 +72,7 @@ def test_a_login_that_is_refused_says_whose_it_is_and_not_the_password():
     with broker(error=REFUSED) as (address, _), pytest.raises(PermissionError) as caught:
         connect(address, ALICE | {"security.protocol": "SASL_PLAINTEXT"}, WITHIN_S)
 
-    assert str(caught.value).startswith("alice is not let in: ")
+    assert str(caught.value).startswith("the login of alice was refused: ")
     assert "secret" not in str(caught.value)
 
 

@@ -146,18 +146,18 @@ def test_no_coordinator_is_asked_where_nothing_is_open(ask):
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({PRODUCERS: [producers(code=NOT_LEADER)]}, r"DescribeProducers was answered with NOT_LEADER\S* \(6\)"),
-        ({PRODUCERS: [OPEN], LISTED: [listing(code=LOADING)]}, r"ListTransactions was answered with \S+ \(14\)"),
+        ({PRODUCERS: [producers(code=NOT_LEADER)]}, r"answered DescribeProducers with NOT_LEADER\S* \(6\)"),
+        ({PRODUCERS: [OPEN], LISTED: [listing(code=LOADING)]}, r"answered ListTransactions with \S+ \(14\)"),
         (
             {PRODUCERS: [OPEN], LISTED: [listing(("a", 7))], DESCRIBED: [description("a", "", code=LOADING)]},
-            r"DescribeTransactions was answered with \S+ \(14\)",
+            r"answered DescribeTransactions with \S+ \(14\)",
         ),
         ({PRODUCERS: [OPEN[:9]]}, "cannot be decoded"),
     ],
 )
 def test_an_error_proves_nothing(ask, answers, said):
     """A coordinator that is loading knows no transaction, which must not look like one that is forgotten."""
-    with pytest.raises(InconclusiveError, match=f"the open transactions of sink cannot be had: .*{said}.*; run again"):
+    with pytest.raises(InconclusiveError, match=f"the open transactions of sink cannot be listed: .*{said}.*; run again"):
         ask(answers)
 
 

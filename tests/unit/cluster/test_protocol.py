@@ -204,5 +204,5 @@ def test_an_older_format_is_refused(magic):
 
 def test_an_unknown_marker_is_refused():
     """The transaction that it would end is not known."""
-    with pytest.raises(ValueError, match="a control record of type 5"):
+    with pytest.raises(ValueError, match="the control record of type 5"):
         list(parse_batches(0, batch(0, 1, 7, 0, 0x30, marker(5))))

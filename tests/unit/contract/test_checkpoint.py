@@ -172,7 +172,7 @@ def test_a_format_that_nobody_knows_is_told_at_once_with_file_and_line(checkpoin
     (checkpoint / "offsets" / "4").write_text(text, encoding="utf-8")
     commit(checkpoint, 4)
 
-    with pytest.raises(InconclusiveError, match=rf"offsets/4, line {line}: '.*' has a format that nobody knows here"):
+    with pytest.raises(InconclusiveError, match=rf"offsets/4, line {line}: '.*' has an unknown format"):
         checkpointed(checkpoint, "source")
 
 

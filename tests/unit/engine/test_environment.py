@@ -123,7 +123,7 @@ def test_another_system_is_built_when_another_one_is_declared(made, runtimes):
     assert one.system(WIDE).brokers == 5
     assert [runtime.is_closed for runtime in runtimes] == [True, False]
     assert sorted(path.name for path in first.folder.iterdir()) == ["broker-1.log"]
-    assert "another system is declared now" in said[1]
+    assert "the next scenario declares another system" in said[1]
 
 
 def test_another_version_or_configuration_is_another_system(made, runtimes):

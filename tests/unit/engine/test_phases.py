@@ -133,7 +133,7 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
     [
         (0, 0, "nothing of source"),
         (0, 90, "90 records of source"),
-        (100, 0, "100 records are in sink"),
+        (100, 0, "sink has 100 records"),
     ],
 )
 def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tmp_path, monkeypatch, sink, position, told):
@@ -397,7 +397,7 @@ def test_a_drain_gives_up_when_the_scenario_says_so_and_tells_what_is_behind(his
     plan = replace(passing(tmp_path, gives_up_after="70s"), pipeline=deployed.command(("copy",), "copy"))
 
     with pytest.raises(
-        DeadlineError, match=r"last seen: behind in source-0: 40; 100 records are in .*; the last errors in logs"
+        DeadlineError, match=r"last seen: behind in source-0: 40; source has 100 records .*; the last errors in logs"
     ):
         drained(history, plan, ends, lambda: {0: 60})
 
@@ -413,5 +413,5 @@ def test_a_plan_that_nobody_can_read_ends_the_wait_for_output(tmp_path):
     job = deployed.job("a.py", ())
     plan = replace(passing(tmp_path), pipeline=job)
 
-    with pytest.raises(InconclusiveError, match=r"offsets/0, line 1: 'v9' has a format that nobody knows here"):
+    with pytest.raises(InconclusiveError, match=r"offsets/0, line 1: 'v9' has an unknown format"):
         phases._understood(plan, lambda: job.positions(None, plan.topics, tmp_path))

@@ -63,9 +63,9 @@ def test_of_a_table_only_the_checkpoint_tells(written, read, names):
 @pytest.mark.parametrize(
     ("positions", "failures", "said"),
     [
-        (lambda: {0: 0}, [], "nothing of source was read, by group g"),
-        (lambda: {0: 4, 1: 3}, [], "7 records of source were read, by group g"),
-        (None, [], "nothing was written to sink"),
+        (lambda: {0: 0}, [], "the pipeline has read nothing of source (by group g)"),
+        (lambda: {0: 4, 1: 3}, [], "the pipeline has read 7 records of source (by group g)"),
+        (None, [], "written nothing to sink"),
         (dict, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], "_TIMED_OUT"),
     ],
     ids=["nothing read", "nothing written", "without positions", "no answer"],
@@ -98,4 +98,4 @@ def test_a_loader_that_is_alone_has_nothing_to_blame(tmp_path):
 
     said = standstill.now(alone, FakeEnds({"source": {0: Bounds(0, 7, 7)}}), None)
 
-    assert said == "7 records are in source"
+    assert said == "source has 7 records"

@@ -112,7 +112,7 @@ def test_what_an_earlier_reading_left_is_not_taken_for_this_one(run_plan):
     (run_plan.folder / "table").mkdir()
     (run_plan.folder / "table" / "about.json").write_text(json.dumps(FOUND))
 
-    with pytest.raises(InconclusiveError, match="it could not be read"):
+    with pytest.raises(InconclusiveError, match="Spark could not read the table"):
         tables.read(run_plan, system(Reading(None)))
 
 

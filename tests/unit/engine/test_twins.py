@@ -114,7 +114,9 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     """UNKNOWN, and its name: which twin is the right one is not known."""
     planned = run_plan(tmp_path, expected={"same_as": "fault_free", "files": [str(tmp_path / "gone.csv")]})
 
-    with pytest.raises(InconclusiveError, match=r"same_as: /.*/gone.csv cannot be read \(No such file or directory\)"):
+    with pytest.raises(
+        InconclusiveError, match=r"same_as: /.*/gone.csv, a part of the pipeline, cannot be read \(No such file or directory\)"
+    ):
         twins.key_of(planned, SYSTEM)
 
 

@@ -117,7 +117,7 @@ def test_a_partition_whose_leader_is_down_and_is_not_replaced_has_none(monkeypat
     """Nobody is killed a second time."""
     monkeypatch.setattr(targets, "_WITHIN_S", 0.05)
 
-    with pytest.raises(DeadlineError, match=r"broker-1 \(leader\(orders, 0\)\), and does not run"):
+    with pytest.raises(DeadlineError, match=r"broker-1 \(leader\(orders, 0\)\) does not run"):
         led_by(1, ended=[1])
 
 
