@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from chaos.audit import folders
+from chaos.audit import folders, settings
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.command import Audit, Echo
@@ -39,6 +39,7 @@ class OfTopics:
         identity: dense-key, key, header:NAME, or SQL over key, value and headers.
         routing: ``same`` if a record must stay in its partition, ``any`` if the pipeline chooses one.
         master: the URL of a Spark master.
+        conf: settings of Spark, each as ``NAME=VALUE``.
     """
 
     where: Where
@@ -51,6 +52,7 @@ class OfTopics:
     identity: str = audit_identity.DENSE
     routing: str = "same"
     master: str = "local[*]"
+    conf: tuple[str, ...] = ()
     name: str = "topics"
 
     def check(self) -> None:
@@ -73,6 +75,10 @@ class OfTopics:
             raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
         needed = {"--source": self.source, "--sink": self.sink}
         self.where.check(needed, {"--group": self.group}, "folders", "topics")
+        settings.read(self.conf)
+        if not self.where.landed and not self.where.landing and not spark_session.is_here(self.master):
+            why = "its executors may run on other machines; name a folder or URL that they reach, and this machine too"
+            raise AuditUsageError(f"--spark-master {self.master} needs --landing: {why}")
 
     @property
     def topics(self) -> Topics | None:
@@ -86,7 +92,7 @@ class OfTopics:
         Raises:
             AuditUsageError: the audit is not possible: Spark did not start, or something that it needs is missing.
         """
-        question = self.question()
+        question, conf = self.question(), settings.read(self.conf)
         landed, landing = self.where.landed, self.where.landing
         began_s = clock.monotonic_s()
         try:
@@ -102,15 +108,17 @@ class OfTopics:
             with (
                 _folder(self.where) as folder,
                 _landing(self, topics, fixed, folder) as land,
-                spark_session.of_audit(self.master, parts, records) as spark,
+                spark_session.of_audit(self.master, parts, records, conf) as spark,
             ):
                 began_s = clock.monotonic_s()
                 question.require_known(spark)
                 fixed = land(spark)
                 as_it_is = topics is not None or bool(self.expected)
                 logs = audit_logs.landed(spark, folder, fixed, "key" if as_it_is else audit_identity.sql(self.identity))
-                spark_session.suit(spark, logs.records)
+                spark_session.suit(spark, logs.records, conf)
                 return Audit(judge(logs, question.ask(logs)), logs.records, clock.monotonic_s() - began_s)
+        except spark_session.NotStartedError as error:
+            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(settings.blamed(conf, error)))
         except InconclusiveError as error:
             return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
 

@@ -326,6 +326,9 @@ def topics(  # noqa: PLR0913 - one argument for each option
     ] = "dense-key",
     routing: Routing = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
+    spark_conf: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, a setting of Spark; again for each more", show_default=False)
+    ] = None,
     landing: Landing = "",
     external: External = "",
 ) -> None:
@@ -335,7 +338,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
     from chaos.audit.where import Where  # noqa: PLC0415
 
     where = Where(bootstrap, external, landed, landing)
-    said = (group, model, expected_sql, state, identity, routing, spark_master)
+    said = (group, model, expected_sql, state, identity, routing, spark_master, tuple(spark_conf or ()))
     asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said)
     raise typer.Exit(command.main(asked, report, typer.echo))
 

@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -29,6 +29,7 @@ from chaos.common import processes, signals
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.install import class_archives, preflight, spark_versions
 from chaos.install.artifacts import Parts
+from chaos.judging import sizes
 from verifiers import VERIFIERS, arrow, evidence
 from verifiers.base import Bounds, Evidence
 
@@ -84,10 +85,21 @@ _WORKER_ENDS = {  # if a user's function does not return for one record; Spark b
 _HOME = "SPARK_HOME"
 _OF_THE_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for the JVM that only puts the command together
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_HERE = ("local", "spark://127.", "spark://localhost:")  # masters whose executors are on this machine
+_JOINED = {  # settings of which there may be several values, and what is between these
+    "spark.jars": ",",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.driver.extraJavaOptions": " ",
+}
+_PARTS = "spark.sql.shuffle.partitions"
 
 
 class SparkFailedError(InconclusiveError):
     """Spark failed, or its JVM has ended; the message was made while the JVM could still give the reason."""
+
+
+class NotStartedError(SparkFailedError):
+    """Spark did not start, or not as it was asked to."""
 
 
 # of a run ------------------------------------------------------------------------------------------------------------------
@@ -123,12 +135,23 @@ def of_run_warmed_up(parts: Parts, scratch: Path) -> SparkSession:
     return spark
 
 
-def suit(spark: SparkSession, records: int) -> None:
-    """Compile queries to Java code only if there are so many records that compiling saves time."""
+def suit(spark: SparkSession, records: int, given: Collection[str] = ()) -> None:
+    """Compile queries to Java code only if there are so many records that compiling saves time.
+
+    Args:
+        given: names of settings that are left as they are.
+    """
     compiled = records >= _COMPILED_FROM
-    spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
-    spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one partition makes no idle tasks
+    suited = {
+        "spark.sql.codegen.wholeStage": str(compiled).lower(),
+        "spark.sql.codegen.factoryMode": "FALLBACK" if compiled else "NO_CODEGEN",
+        _PARTS: "1",  # makes no idle tasks
+    }
+    if compiled:  # by now the executors of a cluster are known
+        suited[_PARTS] = str(sizes.shuffle_partitions(records, spark.sparkContext.defaultParallelism))
+    for name, value in suited.items():
+        if name not in given:
+            spark.conf.set(name, value)
 
 
 def suit_logs(spark: SparkSession, logs: Iterable[Mapping[int, Bounds]]) -> None:
@@ -162,7 +185,9 @@ def beside(spark: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def of_audit(master: str, parts: Parts | None, records: int | None = None) -> Iterator[SparkSession]:
+def of_audit(
+    master: str, parts: Parts | None, records: int | None = None, given: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """Hold (`held`) a session with compiled queries and a JVM that optimizes: millions of rows outweigh a slow start.
 
     A small log gets a session like that of a run, which starts quickly, if the executors are local.
@@ -172,14 +197,39 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
         parts: with the Kafka connector, which remote executors get, too, and a class archive; None if no topic is read and
             there is no archive.
         records: number of records in both logs; None if it is not known yet.
+        given: settings that replace the session's own, or join them if a setting takes several values.
+
+    Raises:
+        NotStartedError: it did not start, or cannot read one of these settings.
     """
+    own, added = given or {}, os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
     os.environ.setdefault(_HOME, str(spark_versions.home_here()))  # else Spark's script starts a Python that looks for it
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _OF_THE_LAUNCHER)
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
+        # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{class_archives.NO_TRACE} -Djava.io.tmpdir={shlex.quote(scratch)} {added}"
+        settings = _joined(_of_audit(master, parts, records), own)
+        started = False
+        try:
+            with held(lambda: _start("chaos audit", master, settings, Path(scratch))) as spark:
+                arrow.require_alive(spark)  # its first answer needs all settings of SQL, which Spark reads late
+                started = True
+                if is_small(records, master):
+                    suit(spark, records or 0, own)
+                yield spark
+        except SparkFailedError as error:
+            if started:
+                raise
+            raise NotStartedError(str(error)) from error
+
+
+def _of_audit(master: str, parts: Parts | None, records: int | None) -> Mapping[str, str]:
+    """The settings that an audit makes itself."""
     small = is_small(records, master)
     settings = {
-        "spark.driver.memory": "3g",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.memory": f"{sizes.driver_memory_mb(master, records)}m",
+        _PARTS: str(sizes.shuffle_partitions(records or 0, sizes.local_cores(master) or 1)),  # until `suit` knows better
         **_WORKER_ENDS,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # records of two or three integers; 10,000 by default
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
@@ -193,19 +243,23 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
         settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.spark.home, parts.spark.connector)
     elif parts:
         settings["spark.jars"] = ",".join(map(str, parts.spark.connector))
-    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
-        # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
-        given = os.environ.get("SPARK_SUBMIT_OPTS", "")
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{class_archives.NO_TRACE} -Djava.io.tmpdir={shlex.quote(scratch)} {given}"
-        with held(lambda: _start("chaos audit", master, settings, Path(scratch))) as spark:
-            if small:
-                suit(spark, records or 0)
-            yield spark
+    return settings
+
+
+def _joined(settings: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
+    """Both; those that are given go before the others, or are added to them."""
+    both = settings.keys() & given.keys() & _JOINED.keys()
+    return {**settings, **given, **{name: f"{settings[name]}{_JOINED[name]}{given[name]}" for name in both}}
 
 
 def is_master(url: str) -> bool:
     """Whether Spark accepts such a master; it is not contacted."""
     return _MASTER.fullmatch(url) is not None
+
+
+def is_here(master: str) -> bool:
+    """Whether it is certain that executors are on this machine, and have its folders."""
+    return master.startswith(_HERE)
 
 
 def is_small(records: int | None, master: str) -> bool:
@@ -225,12 +279,12 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
     Raises:
         SparkFailedError: the JVM did not start.
     """
-    local = _LOCAL if master.startswith("local") else {}
-    settings = {**_ALWAYS, **local, **settings}
+    here = is_here(master)
+    settings = {**_ALWAYS, **(_LOCAL if here else {}), **settings}
     conf = SparkConf().setMaster(master).setAppName(name).setAll(list(settings.items()))
     context = SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
-    if local:
-        context.pythonExec = sys.executable  # for Spark's Python workers: python3 of the path may be another version
+    own = sys.executable if here else context.pythonExec  # for Spark's Python workers: python3 of the path may be another version
+    context.pythonExec = settings.get("spark.pyspark.python", own)
     spark = SparkSession.builder.getOrCreate()
     remember_classes(spark)
     return spark

@@ -10,7 +10,7 @@ from tests.unit.wording import keep
 
 MOST = 18  # options that one command may have, beside --help
 COMMON = {"--json", "--bootstrap", "--external", "--group", "--sink", "--help"}
-OF_TOPICS = {"--expected-sql", "--as-state", "--spark-master"}
+OF_TOPICS = {"--expected-sql", "--as-state", "--spark-master", "--spark-conf"}
 OF_TRANSACTIONS = {"--rows-per-record", "--timers", "--shared-sink"}
 OF_FOLLOWING = {
     *("--for", "--overdue", "--every", "--from", "--window", "--metrics", "--metrics-file", "--state", "--settle"),

@@ -93,6 +93,16 @@ AUDIT = [
     (f"{LANDED} --spark-master spark://h", 2, "spark://HOST:PORT is needed"),
     (f"{LANDED} --spark-master spark://h:99999", 2, "spark://HOST:PORT is needed"),
     (f"{LANDED} --spark-master spark://127.0.0.1:1", 3, "does not answer within 10 s"),
+    *[
+        (f"{LANDED} --spark-conf {given}", 2, "must be NAME=VALUE, as in spark.executor.memory=8g")
+        for given in ("spark.executor.memory", "spark.executor.memory=", "''", "=")
+    ],
+    (f"{LANDED} --spark-conf executor.memory=1g", 2, "begin with spark."),
+    (f"{LANDED} --spark-conf spark.a=1 --spark-conf spark.a=2", 2, "--spark-conf spark.a: is given twice"),
+    (f"{LANDED} --spark-conf spark.master=local", 2, "write --spark-master"),
+    (f"{LANDED} --spark-conf spark.submit.deployMode=cluster", 2, "the driver of an audit is on this machine"),
+    (f"{LANDED} --spark-conf spark.sql.ansi.enabled=false", 2, "an audit says what its queries mean"),
+    (f"{LANDED} --spark-conf spark.sql.legacy.x=1", 2, "an audit says what its queries mean"),
     (f"{LANDED} --json good", 2, "--json good: is a folder"),
     (f"{LANDED} --json nowhere/r.json", 2, "its folder does not exist"),
     (f"{LANDED} --json empty.sql/r.json", 2, "its folder does not exist"),
@@ -115,6 +125,7 @@ AUDIT = [
     ("audit topics --bootstrap h:1 --source a --model identity", 2, "missing: --sink"),
     (f"{TOPICS} --external e.yaml", 2, "e.yaml has the addresses"),
     ("audit topics --external nowhere.yaml --source a --sink b --model identity", 2, "nowhere.yaml"),
+    *[(f"{TOPICS} --spark-master {url}", 2, "needs --landing") for url in ("spark://h:7077", "yarn", "k8s://https://h:1")],
     (f"{TOPICS} --landing empty.sql", 2, "cannot be written to: Not a directory"),
     (f"{TOPICS} --landing empty.sql/x", 2, "cannot be written to: Not a directory"),
     (f"{TOPICS} --landing /proc/x", 2, "cannot be written to"),

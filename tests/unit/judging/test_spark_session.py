@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 
 from chaos.install import spark_versions
-from chaos.judging import spark_session
+from chaos.judging import sizes, spark_session
 from chaos.judging.spark_session import SparkFailedError
 from tests.unit.wording import keep, raised
 from verifiers.base import Bounds
@@ -35,6 +35,11 @@ def start(stop=lambda: None, answers=lambda _name: "chaos", accumulators=lambda:
             context._accumulatorServer.shutdown()
 
     return SimpleNamespace(sparkContext=context, conf=conf, stop=stopped)
+
+
+def suited(conf, cores=2):
+    """A session whose settings go into a dictionary."""
+    return SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__), sparkContext=SimpleNamespace(defaultParallelism=cores))
 
 
 def fails():
@@ -300,9 +305,31 @@ def test_queries_are_compiled_where_that_pays(records, compiled):
     """A soak has a hundred times the records of a scenario."""
     conf = {}
 
-    spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+    spark_session.suit(suited(conf), records)
 
     assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
+
+
+@pytest.mark.parametrize(
+    ("records", "cores", "parts"),
+    [(9, 64, "1"), (10_000_000, 2, "4"), (10_000_000, 16, "32"), (200_000_000, 2, "50"), (200_000_000, 64, "128")],
+)
+def test_rows_are_shuffled_by_the_cluster_and_by_the_log(records, cores, parts):
+    """Few of a part for each task, and enough parts for each core."""
+    conf = {}
+
+    spark_session.suit(suited(conf, cores), records)
+
+    assert conf["spark.sql.shuffle.partitions"] == parts
+
+
+def test_what_is_given_is_left_as_it_is():
+    """Whoever audits knows the cluster."""
+    conf = {}
+
+    spark_session.suit(suited(conf), 10_000_000, {"spark.sql.shuffle.partitions": "7"})
+
+    assert conf.keys() == {"spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"}
 
 
 def test_queries_are_compiled_for_the_largest_log():
@@ -311,7 +338,7 @@ def test_queries_are_compiled_for_the_largest_log():
     few, many = {0: Bounds(0, 1, 1), 1: Bounds(0, 0, 0)}, {0: Bounds(500, 150_500, 150_500), 1: Bounds(0, 150_000, 150_000)}
 
     for logs in ((few, many), (few,)):
-        spark_session.suit_logs(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), logs)
+        spark_session.suit_logs(suited(conf), logs)
         assert conf["spark.sql.codegen.wholeStage"] == str(many in logs).lower()
 
 
@@ -328,15 +355,73 @@ def test_a_small_audit_starts_quickly(monkeypatch, records, master, small):
         return start()
 
     monkeypatch.setattr(spark_session, "_start", begin)
-    monkeypatch.setattr(spark_session, "suit", lambda _spark, _records: None)
+    monkeypatch.setattr(spark_session, "suit", lambda _spark, _records, _given: None)
+    monkeypatch.setattr(sizes, "_memory_mb", lambda: 24 * 1024)
+    monkeypatch.setattr(sizes.os, "sched_getaffinity", lambda _pid: {0, 1})
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_HOME"):
         monkeypatch.setenv(name, "")
 
     with spark_session.of_audit(master, None, records):
         pass
 
-    assert (asked["spark.driver.memory"], "spark.buffer.pageSize" in asked) == (("1g", True) if small else ("3g", False))
+    assert (asked["spark.driver.memory"], "spark.buffer.pageSize" in asked) == (("1g", True) if small else ("3072m", False))
     assert ("TieredStopAtLevel=1" in asked.get("spark.driver.extraJavaOptions", "")) is small
+
+
+def test_settings_that_are_given_go_before_the_own(monkeypatch):
+    """But one that may have several values has the own ones as well: without the connector no topic could be read."""
+    asked = {}
+
+    def begin(_name, _master, settings, _scratch):
+        asked.update(settings)
+        return start()
+
+    monkeypatch.setattr(spark_session, "_start", begin)
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_HOME"):
+        monkeypatch.setenv(name, "")
+    parts = SimpleNamespace(spark=SimpleNamespace(connector=("/a.jar", "/b.jar")))
+    given = {"spark.driver.memory": "9g", "spark.jars": "/own.jar", "spark.executor.cores": "4"}
+
+    with spark_session.of_audit("spark://host:7077", parts, None, given):
+        pass
+
+    assert given | {"spark.jars": "/a.jar,/b.jar,/own.jar"} == {name: asked[name] for name in given}
+
+
+def test_a_spark_that_does_not_start_is_told_from_one_that_fails(monkeypatch):
+    """It may be because of the settings that were given."""
+
+    def refuses(*_asked):
+        raise AnalysisException("spark.executor.cores should be int, but was many")
+
+    monkeypatch.setattr(spark_session, "_start", refuses)
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_HOME"):
+        monkeypatch.setenv(name, "")
+
+    with (
+        pytest.raises(spark_session.NotStartedError, match="should be int"),
+        spark_session.of_audit("local[2]", None, None, {"spark.executor.cores": "many"}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("master", "records", "machine_mb", "expected_mb"),
+    [
+        pytest.param("local[2]", None, 24_000, 3 * 1024, id="two cores"),
+        pytest.param("local[16]", None, 64_000, 17 * 1024, id="a gigabyte for each core"),
+        pytest.param("local[16]", 1_000_000, 64_000, 3 * 1024, id="a log that keeps two cores busy"),
+        pytest.param("local[16]", 20_000_000, 64_000, 6 * 1024, id="a log that keeps five busy"),
+        pytest.param("local[64]", None, 32_000, 16_000, id="half of the machine at most"),
+        pytest.param("local", None, 24_000, 3 * 1024, id="one core"),
+        pytest.param("local[3, 2]", None, 24_000, 4 * 1024, id="tasks that are tried again"),
+        pytest.param("spark://h:7077", None, 24_000, 3 * 1024, id="executors elsewhere"),
+    ],
+)
+def test_the_heap_of_a_driver(monkeypatch, master, records, machine_mb, expected_mb):
+    monkeypatch.setattr(sizes, "_memory_mb", lambda: machine_mb)
+
+    assert sizes.driver_memory_mb(master, records) == expected_mb
 
 
 @pytest.mark.parametrize(("theirs", "fits"), [("4.9.9", False), (spark_versions.here(), True), (None, False)])

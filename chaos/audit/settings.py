@@ -1,0 +1,62 @@
+"""``--spark-conf``: settings of Spark that whoever audits gives, ``spark.executor.memory=8g`` for example.
+
+They go before those that an audit makes itself. Refused are those that an option of its own gives, and those that would change
+what a query, a model or a comparison means.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from chaos.audit.logs import AuditUsageError
+from chaos.judging.spark_session import NotStartedError
+
+OPTION = "--spark-conf"
+_MEANS = "an audit says what its queries mean, and sets it itself; leave it out"
+_REFUSED = {
+    "spark.master": "write --spark-master",
+    "spark.submit.deployMode": "the driver of an audit is on this machine; leave it out",
+    "spark.sql.ansi.enabled": _MEANS,
+    "spark.sql.caseSensitive": _MEANS,
+    "spark.sql.session.timeZone": _MEANS,
+}
+_LEGACY = "spark.sql.legacy."
+
+
+def read(given: Sequence[str]) -> Mapping[str, str]:
+    """The settings by their names.
+
+    Args:
+        given: each as ``NAME=VALUE``.
+
+    Raises:
+        AuditUsageError: one is not of this form, is given twice, or is not whoever audits' to say.
+    """
+    found = dict[str, str]()
+    for one in given:
+        name, equals, value = (part.strip() for part in one.partition("="))
+        if not equals or not value:
+            raise AuditUsageError(f"{OPTION} {one}: must be NAME=VALUE, as in spark.executor.memory=8g")
+        if not name.startswith("spark."):
+            raise AuditUsageError(f"{OPTION} {one}: the names of Spark's settings begin with spark.; Spark ignores others")
+        why = _MEANS if name.startswith(_LEGACY) else _REFUSED.get(name)
+        if why:
+            raise AuditUsageError(f"{OPTION} {name}: {why}")
+        if name in found:
+            raise AuditUsageError(f"{OPTION} {name}: is given twice; leave one out")
+        found[name] = value
+    return found
+
+
+def blamed(settings: Mapping[str, str], error: NotStartedError) -> NotStartedError:
+    """The error of a Spark that did not start, with the settings that may be the reason.
+
+    Raises:
+        AuditUsageError: Spark names one of them.
+    """
+    if not settings:
+        return error
+    said = str(error)
+    given = ", ".join(f"{OPTION} {name}={value}" for name, value in settings.items())
+    named = next((name for name in settings if name in said), None)
+    if named is not None:
+        raise AuditUsageError(f"{OPTION} {named}={settings[named]}: {said}; mend it, or leave it out") from error
+    return NotStartedError(f"{said}; it was started with {given}: leave out what it does not take")
