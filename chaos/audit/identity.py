@@ -42,7 +42,7 @@ from chaos.common import user_code
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.expectation import expressions
 from chaos.judging import spark_session
-from chaos.matching import answers
+from chaos.matching import answers, row_ids
 from chaos.matching.fast import alignment, small
 from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
@@ -299,8 +299,8 @@ def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> P
 
 
 def _held(rows: DataFrame) -> DataFrame:
-    """Keep the rows in one partition, which avoids shuffles, and without their lineage, which keeps plans short."""
-    return rows.coalesce(1).localCheckpoint()
+    """Keep the rows in one partition, which avoids shuffles."""
+    return row_ids.held(rows.coalesce(1))
 
 
 def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool, are_few: bool) -> Prepared:

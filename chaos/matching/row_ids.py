@@ -35,6 +35,7 @@ NO_KEY = "0x"  # the text of no bytes: see `text`
 _SENT = "id long, partition int, number long, key binary, value binary, headers array<struct<key: string, value: binary>>"
 _LINES = "id long, outcome string, partition int, offset long"
 _ALIKE = ("partition", "key", "value")
+_CLUSTER_HERE = "local-cluster"  # for Spark's own tests: executors are processes of their own
 
 
 def text(column: str) -> str:
@@ -105,7 +106,7 @@ def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int, *, head
     )
 
     def number(observed: DataFrame) -> Numbered:
-        demanded, rows = wanted.localCheckpoint(), keyed(observed)
+        demanded, rows = held(wanted), keyed(observed)
         named, unordered = _sent_ids(demanded, rows, lines)
         expected = demanded.where("outcome <> 'fail'").selectExpr(
             "id", "partition", "value", "outcome = 'ok' AS required", "CAST(NULL AS BIGINT) AS position"
@@ -138,14 +139,13 @@ def of_sink(
 
     def number(observed: DataFrame) -> Numbered:
         order = "row_number() OVER (PARTITION BY partition ORDER BY offset, key, value)"
-        wanted = (
+        wanted = held(
             keyed(demanded, identity)
             .selectExpr("key", "value", "CAST(coalesce(partition, 0) AS INT) AS partition", "offset AS place")
             .selectExpr("*", "coalesce(place, -1) AS offset")
             .selectExpr("*", f"{f'2L * {order}' if unordered else 'offset'} AS number")  # twice: no two of them are neighbours
             .selectExpr("partition", "number AS offset", "key", "value", f"number * {lines} + partition AS id", "place")
             .selectExpr("*", "false AS removable")
-            .localCheckpoint()
         )
         rows = keyed(observed, identity)
         found = answers.find(
@@ -154,7 +154,7 @@ def of_sink(
         expected = wanted.selectExpr(
             "id", "partition", "value", "true AS required", f"coalesce(place, {NO_PLACE}L) AS position"
         )
-        named = found.rows.localCheckpoint()
+        named = held(found.rows)
         doubtful = None if unordered else found.unordered
         keys = _keys(wanted, named, lines)
         return Numbered(expected, _answers(named, doubtful), keys, anywhere=anywhere, unordered=unordered)
@@ -196,8 +196,17 @@ def unsaid(reason: str) -> Numbering:
 
 
 def held(rows: DataFrame) -> DataFrame:
-    """Compute rows once; they are freed with the last reference to them."""
-    return rows.localCheckpoint()
+    """Compute rows once; they are freed with the last reference to them, or with the session.
+
+    An executor of a cluster takes the rows that it holds with it when it dies, so they keep their lineage and are computed again.
+    Local executors do not die alone, and rows without lineage have shorter plans.
+    """
+    master = rows.sparkSession.sparkContext.master or ""
+    if master.startswith("local") and not master.startswith(_CLUSTER_HERE):
+        return rows.localCheckpoint()
+    kept = rows.persist()
+    kept.count()  # at once, like a checkpoint: an error is raised here
+    return kept
 
 
 def keyed(rows: DataFrame, identity: str = "") -> DataFrame:
@@ -229,18 +238,16 @@ def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame
     same = F.expr(
         "told.partition = row.partition AND told.offset = row.offset AND told.key = row.key AND told.value <=> row.value"
     )
-    known = (
-        told.alias("told").join(rows.alias("row"), same).selectExpr("row.partition", "row.offset", "told.id").localCheckpoint()
-    )
+    known = held(told.alias("told").join(rows.alias("row"), same).selectExpr("row.partition", "row.offset", "told.id"))
     free = wanted.where("outcome <> 'fail'").join(known, "id", "left_anti")
     left = rows.join(known, ["partition", "offset"], "left_anti")
     there = left.groupBy(*(F.col(name).alias(f"_{name}") for name in _ALIKE)).agg(F.expr("count(*) AS copies"))
     alike = F.expr(" AND ".join(f"{name} <=> _{name}" for name in _ALIKE))
     turn = "row_number() OVER (PARTITION BY partition, key, value ORDER BY outcome <> 'ok', offset) AS turn"
     taken = free.selectExpr("*", turn).join(there, alike, "left").withColumn("fits", F.expr("turn <= coalesce(copies, 0)"))
-    absent = taken.where("outcome <> 'ok' AND NOT fits").localCheckpoint()
+    absent = held(taken.where("outcome <> 'ok' AND NOT fits"))
     found = answers.find(
-        needed.join(absent.select("id"), "id", "left_anti").localCheckpoint(),
+        held(needed.join(absent.select("id"), "id", "left_anti")),
         rows,
         lines,
         dict.fromkeys(range(lines), _WHOLLY),
@@ -248,7 +255,7 @@ def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame
         keep=held,
         known=known,
     )
-    named, unordered = found.rows.localCheckpoint(), found.unordered
+    named, unordered = held(found.rows), found.unordered
     if absent.take(1):
         doubtful = named.join(
             absent.select("key", "value").distinct().toDF("_key", "_value"),
@@ -308,7 +315,7 @@ def of_certain_order(finding: Finding, one: Evidence) -> Finding:
     """
     if one.answers is None or finding.verifier != "ordering" or not finding.count:
         return finding
-    doubtful = one.answers.where("NOT ordered").select("partition", "offset").localCheckpoint()
+    doubtful = held(one.answers.where("NOT ordered").select("partition", "offset"))
     count = doubtful.count()
     if not count:
         return finding

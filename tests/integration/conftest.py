@@ -65,7 +65,8 @@ def hears_ctrl_c():
 @pytest.fixture(scope="module")
 def net():
     """Addresses where nothing listens, and that no other worker takes: the system of this session has others."""
-    taken = {one.laddr.ip.rsplit(".", 2)[0] for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr}
+    listening = (one.laddr.ip for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr)
+    taken = {ip.removeprefix("::ffff:").rsplit(".", 2)[0] for ip in listening}  # a JVM listens by IPv6
     first = 100 + 20 * WORKER
     return next(net for net in (f"127.{number}" for number in range(first, first + 20)) if net not in taken)
 

@@ -65,7 +65,7 @@ def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = 
     if copied.aligned is None or len(copied.doubtful) > most:
         return Narrowed(found, sink)
     of_keys = partial(alignment.of_doubtful_keys, copied=copied)
-    ours, theirs = (_chosen(rows, of_keys).localCheckpoint() for rows in (found.rows, sink))
+    ours, theirs = (row_ids.held(_chosen(rows, of_keys)) for rows in (found.rows, sink))
     counts = ours.count(), theirs.count()
     if max(counts) > most:
         return Narrowed(found, sink)
@@ -97,7 +97,7 @@ def by_sums(
     if not odd.any():
         return _nothing(found, sink, proved)
     of_buckets = partial(_in_buckets, buckets=buckets[odd])
-    mine, others = (_chosen(side, of_buckets).localCheckpoint() for side in (found.rows, sink))
+    mine, others = (row_ids.held(_chosen(side, of_buckets)) for side in (found.rows, sink))
     return Narrowed(replace(found, rows=mine, count=mine.count()), others, proved)
 
 
