@@ -1,7 +1,7 @@
-"""``--spark-conf``: settings of Spark that whoever audits gives, ``spark.executor.memory=8g`` for example.
+"""``--spark-conf``: settings of Spark from the command line, for example ``spark.executor.memory=8g``.
 
-They go before those that an audit makes itself. Refused are those that an option of its own gives, and those that would change
-what a query, a model or a comparison means.
+They override the settings that an audit makes itself. It refuses those that have an option of their own, and those that change
+the meaning of a query, a model or a comparison.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from chaos.audit.logs import AuditUsageError
 from chaos.judging.spark_session import NotStartedError
 
 OPTION = "--spark-conf"
-_MEANS = "an audit says what its queries mean, and sets it itself; leave it out"
+_MEANS = "it changes the meaning of queries, so the audit itself sets it; leave it out"
 _REFUSED = {
     "spark.master": "write --spark-master",
     "spark.submit.deployMode": "the driver of an audit is on this machine; leave it out",
@@ -22,13 +22,13 @@ _LEGACY = "spark.sql.legacy."
 
 
 def read(given: Sequence[str]) -> Mapping[str, str]:
-    """The settings by their names.
+    """Read settings by name.
 
     Args:
         given: each as ``NAME=VALUE``.
 
     Raises:
-        AuditUsageError: one is not of this form, is given twice, or is not whoever audits' to say.
+        AuditUsageError: one is not of this form, is given twice, or is refused.
     """
     found = dict[str, str]()
     for one in given:
@@ -41,13 +41,13 @@ def read(given: Sequence[str]) -> Mapping[str, str]:
         if why:
             raise AuditUsageError(f"{OPTION} {name}: {why}")
         if name in found:
-            raise AuditUsageError(f"{OPTION} {name}: is given twice; leave one out")
+            raise AuditUsageError(f"{OPTION} {name} is given twice; leave one out")
         found[name] = value
     return found
 
 
 def blamed(settings: Mapping[str, str], error: NotStartedError) -> NotStartedError:
-    """The error of a Spark that did not start, with the settings that may be the reason.
+    """Add the settings, which may be the reason, to the error of a Spark that did not start.
 
     Raises:
         AuditUsageError: Spark names one of them.

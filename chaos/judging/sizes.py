@@ -1,7 +1,7 @@
-"""How much memory an audit's Spark is given, and into how many parts it shuffles rows: by its cores, and by the logs.
+"""Memory and shuffle partitions of an audit's Spark, by its cores and by the size of the logs.
 
-A task holds about a gigabyte: what it groups or sorts of a part, and what it reads meanwhile. Local tasks share the driver's
-heap; those of a cluster have executors of their own, whose size is the cluster's to say (``--spark-conf``).
+A task holds about a gigabyte: the rows of its part that it groups or sorts, and its input. Local tasks share the driver's
+heap; those of a cluster have executors, whose size the cluster or the user sets (``--spark-conf``).
 """
 
 import os
@@ -20,19 +20,19 @@ _LIMIT_OF_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def shuffle_partitions(records: int, cores: int) -> int:
-    """The parts into which the rows of both logs are shuffled.
+    """Return the number of parts into which the rows of both logs are shuffled.
 
     Args:
-        cores: of all executors.
+        cores: cores of all executors.
     """
     return max(_PARTS_OF_A_CORE * cores, _ceil(records, ROWS_OF_A_PART))
 
 
 def driver_memory_mb(master: str, records: int | None) -> int:
-    """The heap of the driver; half of the machine at most.
+    """Return the heap of the driver; half of the machine at most.
 
     Args:
-        records: of both logs; None where that is not known yet.
+        records: number of records in both logs; None if it is not known yet.
     """
     cores = local_cores(master)
     if cores is None:
@@ -44,7 +44,7 @@ def driver_memory_mb(master: str, records: int | None) -> int:
 
 
 def local_cores(master: str) -> int | None:
-    """How many tasks run at once in the driver; None where executors are processes of their own."""
+    """Return how many tasks run at once in the driver; None if executors are processes of their own."""
     found = _LOCAL.fullmatch(master)
     if found is None:
         return None
@@ -53,7 +53,7 @@ def local_cores(master: str) -> int | None:
 
 
 def _memory_mb() -> int:
-    """Of this machine, or of the container that this process is in."""
+    """Return the memory of this machine, or of the container of this process."""
     total = psutil.virtual_memory().total
     try:
         limit = _LIMIT_OF_CONTAINER.read_text(encoding="ascii").strip()

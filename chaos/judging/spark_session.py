@@ -283,7 +283,9 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
     settings = {**_ALWAYS, **(_LOCAL if here else {}), **settings}
     conf = SparkConf().setMaster(master).setAppName(name).setAll(list(settings.items()))
     context = SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
-    own = sys.executable if here else context.pythonExec  # for Spark's Python workers: python3 of the path may be another version
+    own = (
+        sys.executable if here else context.pythonExec
+    )  # for Spark's Python workers: python3 of the path may be another version
     context.pythonExec = settings.get("spark.pyspark.python", own)
     spark = SparkSession.builder.getOrCreate()
     remember_classes(spark)

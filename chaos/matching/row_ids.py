@@ -198,8 +198,8 @@ def unsaid(reason: str) -> Numbering:
 def held(rows: DataFrame) -> DataFrame:
     """Compute rows once; they are freed with the last reference to them, or with the session.
 
-    An executor of a cluster takes the rows that it holds with it when it dies, so they keep their lineage and are computed again.
-    Local executors do not die alone, and rows without lineage have shorter plans.
+    An executor of a cluster that dies takes its rows with it, so they keep their lineage and are computed again. Local
+    executors do not die alone, and rows without lineage have shorter plans.
     """
     master = rows.sparkSession.sparkContext.master or ""
     if master.startswith("local") and not master.startswith(_CLUSTER_HERE):
