@@ -1,6 +1,6 @@
 """An audit on a standalone cluster of Spark: two workers on loopback, each with an executor of its own.
 
-The findings are those of a local audit, also where executors are killed in the middle; a driver that is killed leaves nothing.
+The findings are those of a local audit, even if executors are killed in the middle. A driver that is killed leaves nothing.
 """
 
 import json
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 CHAOS = str(Path(sys.executable).with_name("chaos"))
 RECORDS = 30_000
-# `chaos audit`, which says when all is prepared to be judged, and goes on with a line of standard input
+# `chaos audit` that prints a line before it judges, and goes on when it reads one
 STOPS = """
 import sys
 from chaos.audit import identity, topics
@@ -169,6 +169,7 @@ def test_the_findings_are_those_of_a_local_audit(cluster, logs, more):
     nothing_runs(cluster)
 
 
+@pytest.mark.nightly
 def test_executors_that_are_killed_change_nothing(cluster, logs, tmp_path):
     """What they held is computed again; they held the rows of doubtful keys."""
     _, expected = audited(logs, "local[2]", "--identity", "key")
@@ -184,6 +185,7 @@ def test_executors_that_are_killed_change_nothing(cluster, logs, tmp_path):
     nothing_runs(cluster)
 
 
+@pytest.mark.nightly
 def test_a_driver_that_is_killed_leaves_nothing(cluster, logs, tmp_path):
     """One line, UNKNOWN; no application, no executor, and no file."""
     with prepared(logs, cluster, tmp_path, "--identity", "key") as (process, scratch):
