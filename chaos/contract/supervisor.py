@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from chaos.common.clock import monotonic_s
 from chaos.common.messages import state
 from chaos.common.signals import die_with_parent
+from chaos.contract.variables import of_program
 
 IN_MEMORY = "{in_memory}"
 _AGAIN_S = 1.0
@@ -162,7 +163,8 @@ def _tended(copy: Copy, rules: Rules) -> bool:
 
 
 def _started(number: int, argv: Sequence[str], files: Sequence[int], folder: str | None) -> Copy:
-    process = subprocess.Popen(argv, preexec_fn=die_with_parent, pass_fds=files, cwd=folder)  # noqa: PLW1509 - this process has one thread
+    environment = of_program(os.environ)
+    process = subprocess.Popen(argv, preexec_fn=die_with_parent, pass_fds=files, cwd=folder, env=environment)  # noqa: PLW1509 - this process has one thread
     return Copy(number, argv, process, monotonic_s(), files)
 
 

@@ -17,6 +17,7 @@ from chaos.common import files
 from chaos.contract.base import Command, Endpoints, Topics
 from chaos.contract.clients import option_variables
 from chaos.contract.placeholders import of_topics, substituted
+from chaos.contract.variables import held_back
 from chaos.loader import user_loader
 from chaos.loader.plain import Producing
 from chaos.loader.transactions import transactional_id
@@ -120,7 +121,7 @@ class UserLoader:
         words = [substituted(word, known) for word in self.words]
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
         run = user_loader.command(words, self.records, topics.partitions, folder / self.ledger, self.working_directory)
-        return Command(run, {**environment, **option_variables(endpoints)})
+        return Command(run, {**held_back(environment), **option_variables(endpoints)})
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002
         """Return none: whether a user's loader has one is unknown."""

@@ -12,6 +12,7 @@ line was understood: with half a ledger, true records would look like records th
 import argparse
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from typing import IO, Any, NoReturn, TextIO
 from chaos.common.errors import one_line
 from chaos.common.messages import say
 from chaos.common.signals import die_with_parent
+from chaos.contract.variables import of_program
 
 COLUMNS = ("id", "outcome", "partition", "offset", "name", "error")
 SHAPES: Mapping[str, str] = {
@@ -199,6 +201,7 @@ def _run(words: Sequence[str], folder: str | None, read: Callable[[IO[bytes]], N
         process = subprocess.Popen(
             words,
             cwd=folder,
+            env=of_program(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread

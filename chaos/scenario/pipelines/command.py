@@ -17,6 +17,7 @@ from chaos.contract import clients
 from chaos.contract.base import Command, Topics
 from chaos.contract.placeholders import names_in, of_topics, substituted
 from chaos.contract.supervisor import supervised
+from chaos.contract.variables import held_back
 from chaos.grammar.base import WrongValueError
 from chaos.scenario.pipelines.base import Site, Tools, Word
 from chaos.scenario.pipelines.in_group import ProgramInGroup
@@ -79,4 +80,4 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
             folder=self.runs_in,
         )
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
+        return Command(words, {**held_back(environment), **clients.option_variables(endpoints)}, has_events=self.says_started)

@@ -32,6 +32,7 @@ from chaos.contract.base import CHECKPOINT, DRIVER_PORT, Command
 from chaos.contract.checkpoint import checkpointed, of_query
 from chaos.contract.placeholders import names_in, substituted
 from chaos.contract.supervisor import IN_MEMORY, supervised
+from chaos.contract.variables import held_back
 from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
@@ -217,7 +218,7 @@ class SparkSubmitPipeline(OnThisMachine):
             *(word for name, value in settings.items() if name not in demanded for word in ("--conf", f"{name}={value}")),
             *application,
         ]
-        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        environment = held_back({name: substituted(value, known) for name, value in self.environment.items()})
         environment |= {
             "SPARK_HOME": tools.spark_home,
             "SPARK_LOCAL_IP": site.endpoints.host,

@@ -10,6 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
+from chaos.contract.variables import held_back
+
 FOR_EVER = "while :; do sleep 0.1; done"
 COUNT = "echo >> runs; runs=$(wc -l < runs)"
 
@@ -50,6 +52,20 @@ def supervise(tmp_path):
         one.process.kill()
         one.process.wait()
         one.process.stdout.close()
+
+
+def test_what_python_reads_at_its_start_is_for_the_copies_alone(supervise, tmp_path, monkeypatch):
+    """The supervisor would import another copy of this framework from the path of a program, if one is there."""
+    place = tmp_path / "shop"
+    (place / "chaos").mkdir(parents=True)
+    (place / "chaos" / "__init__.py").write_text("raise ImportError('this is the shop')", encoding="utf-8")
+    for name, value in held_back({"PYTHONPATH": str(place), "SHOP": "1"}).items():
+        monkeypatch.setenv(name, value)
+
+    one = supervise('echo "$PYTHONPATH $SHOP" > given; env | grep -c OF_PROGRAM_ >> given; exit 0')
+    one.hear("ended")
+
+    assert (tmp_path / "given").read_text(encoding="utf-8").split() == [str(place), "1", "0"]
 
 
 def test_its_copies_may_run_in_another_folder(supervise, tmp_path):

@@ -186,6 +186,20 @@ def test_a_loader_has_its_own_folder_and_variables(tmp_path: Path) -> None:
     assert command.env["KAFKA_CLIENT_OPTIONS"] != "mine"
 
 
+def test_the_path_of_a_loader_in_python_is_its_own(tmp_path: Path) -> None:
+    """The process that keeps its ledger would import another copy of this framework, if one is there."""
+    (tmp_path / "chaos").mkdir()
+    (tmp_path / "chaos" / "__init__.py").write_text("raise ImportError('this is the shop')", encoding="utf-8")
+    (tmp_path / "shop.py").write_text("SENT = '{\"sent\": 1}'", encoding="utf-8")
+    loader = UserLoader((sys.executable, "-c", "import shop; print(shop.SENT)"), 1, 1.0, 7, {}, {"PYTHONPATH": str(tmp_path)})
+
+    command = loader.command(Endpoints("link:9092", "broker:9092"), Topics((Topic("orders-x", 3),), ""), tmp_path)
+    environment = {**os.environ, **command.env}
+    ended = subprocess.run(command.argv, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False, env=environment)
+
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"event": "loaded", "records": 1}), ended.stderr
+
+
 def test_what_the_words_stand_for() -> None:
     """The topic by its name and as the source, the loader's link, how many, how fast, and from what seed."""
     words = ("{python}", "{project}/a.py", "{bootstrap}", "{orders}", "{source}", "{records}", "{rate}", "{seed}", "{java}")

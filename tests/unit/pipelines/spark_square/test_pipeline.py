@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chaos.contract.base import Endpoints, Topic, Topics
+from chaos.contract.variables import of_program
 from chaos.engine.pipelines import pipeline_of
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.load import load
@@ -58,7 +59,7 @@ def test_driver_and_executors_import_the_package_of_this_project():
     """A copy of the project with another sink must be what runs."""
     words, environment = submitted(ONCE)
 
-    assert environment["PYTHONPATH"] == str(ROOT)
+    assert of_program(environment)["PYTHONPATH"] == str(ROOT)
     assert f"spark.executorEnv.PYTHONPATH={ROOT}" in words
 
 
