@@ -23,10 +23,10 @@ MEANINGS: Mapping[str, str] = {
     "rate": "records per second",
     "seed": "a number that follows from the seed of the run",
     "instance": "1, and the number of each further instance that the fault ``scale`` starts",
-    "python": "the Python that runs this framework",
+    "python": "the Python that runs this framework; with packages of PyPI, that of their environment",
     "java": "the Java that runs the system",
     "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams, in the version that ``chaos parts`` prints",
-    "packages": "the class path of the pipeline's ``packages``",
+    "packages": "the class path of the pipeline's ``packages``, or the folder that they are in",
 }
 """Placeholder -> its meaning; each kind of pipeline lists the ones that it has."""
 RESERVED = frozenset(MEANINGS) - {"records", "rate", "seed"}

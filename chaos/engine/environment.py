@@ -2,11 +2,11 @@
 
 Scenarios share the system as long as it is healthy and they declare the same one; otherwise it is rebuilt.
 
-It imports more than fifteen modules: seven fetch parts of a system, and the others say where one can run.
+It imports more than fifteen modules: eight fetch parts of a system, and the others say where one can run.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from chaos.external import discovery as external_system
 from chaos.external.declaration import External
 from chaos.install import artifacts, cache, jars, kafka_versions, packages, preflight, spark_versions
 from chaos.install.artifacts import Parts
+from chaos.install.packages import Fetched, Registry
 from chaos.runtime.base import Runtime
 from chaos.runtime.local import LocalRuntime
 from chaos.scenario.model import SystemSpec
@@ -78,14 +79,14 @@ class Environment:
             self._system = self._started(spec, with_spark=with_spark)
         return self._system
 
-    def packages(self, coordinates: Sequence[str]) -> tuple[Path, ...]:
-        """Return the jars of these packages; there must have been a system.
+    def packages(self, registry: Registry | None) -> Fetched:
+        """Return the packages of a pipeline; there must have been a system.
 
         Raises:
             RuntimeUnavailableError: they cannot be fetched.
         """
         assert self.parts is not None  # noqa: S101 - a slip of ours, not of the user
-        return packages.ensure(coordinates, jars.Ivy(self.parts.java, spark_versions.home_here()), self.echo)
+        return packages.ensure(registry, jars.Ivy(self.parts.java, spark_versions.home_here()), self.echo)
 
     def logs(self) -> list[Path]:
         """Logs of brokers, Toxiproxy and Spark's daemons, without the brokers' data, whose files have this ending too."""

@@ -1,8 +1,7 @@
 """Turning a declared pipeline into one that can be run, with the loader that fills its source."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from chaos.cluster.addresses import CLIENTS
 from chaos.cluster.spark import SparkApp, SparkCluster, submitted
@@ -10,6 +9,7 @@ from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.contract.base import Endpoints, Topic, Topics
 from chaos.install.artifacts import Parts
+from chaos.install.packages import NO_PACKAGES, Fetched
 from chaos.loader.declaration import LEDGER, FillSource, UserLoader
 from chaos.loader.plain import Producing
 from chaos.runtime.capabilities import Capability
@@ -41,12 +41,12 @@ def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
     )
 
 
-def pipeline_of(declared: Pipeline, parts: Parts, packages: Sequence[Path] = ()) -> Deployed | None:
+def pipeline_of(declared: Pipeline, parts: Parts, packages: Fetched = NO_PACKAGES) -> Deployed | None:
     """Make the pipeline that a scenario declares; None when the loader itself is under test.
 
     Args:
         parts: for its needs: the Java that runs the system, Kafka's own programs, and Spark.
-        packages: the jars of its packages.
+        packages: those that it declares.
     """
     return Deployed(declared, Tools.of(parts, packages)) if Capability.PIPELINE in declared.capabilities else None
 

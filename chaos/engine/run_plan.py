@@ -1,7 +1,6 @@
 """The plan of a run, complete before it begins: its topics, pipeline and loaders, and its deadlines."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from chaos.contract.base import Topic, Topics
 from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
 from chaos.expectation import ways
 from chaos.expectation.ways import Expectation
+from chaos.install.packages import NO_PACKAGES, Fetched
 from chaos.loader.declaration import LEDGER, FillSource, UserLoader, marked
 from chaos.scenario.model import Filling, Scenario, SystemSpec
 from chaos.scenario.pipelines.deployed import Deployed
@@ -173,11 +173,11 @@ class RunPlan:
         return self.scenario.gives_up_after_s or _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
-def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Sequence[Path] = ()) -> RunPlan:
+def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Fetched = NO_PACKAGES) -> RunPlan:
     """Name the topics after the run directory, and make the declared pipeline and loaders.
 
     Args:
-        packages: the jars of the pipeline's packages.
+        packages: those of the pipeline.
     """
     topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
     pipeline = pipeline_of(scenario.pipeline, system.parts, packages)

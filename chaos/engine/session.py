@@ -185,8 +185,8 @@ class Session:
         scenario = self.asked(scenario)
         schedule = plan(scenario, self.seed)
         system = self.system(spec, with_spark=Capability.SPARK in scenario.pipeline.capabilities)
-        jars = self.environment.packages(scenario.pipeline.required_packages)
-        run_plan = plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars)
+        packages = self.environment.packages(scenario.pipeline.required_packages)
+        run_plan = plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), packages)
         return replace(run_plan, spec=spec), system
 
     def with_rows(self, run_plan: RunPlan, system: System, history: History) -> RunPlan:

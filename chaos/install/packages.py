@@ -1,47 +1,95 @@
-"""Packages that a Spark job declares by their coordinates: jars from Maven Central, with all that they need.
+"""Packages that a pipeline declares, of one registry, with their dependencies.
 
-They are fetched once, before a run, and their hashes are noted (`chaos.install.jar_folders`); then no network is needed.
-Spark's own ``--packages`` uses the network at every start, also at a restart in the middle of a run, and ignores our mirror.
+They are fetched once, before a run; then no network is needed. Each set of packages has a folder of its own, so one scenario
+may run under several versions of a client. A registry is one class in `chaos.install.registries`.
 
-$CHAOS_CACHE/packages-<digest>/*.jar, jars.sha256
+$CHAOS_CACHE/packages-<digest>/     jars of Maven Central; `env/` is an environment of Python, `node_modules/` is npm's
 """
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.common.errors import RuntimeUnavailableError
-from chaos.install import cache, jar_folders, jars
-
-_RECIPE = "1"
+from chaos.install import cache, jars
 
 Echo = Callable[[str], None]
 
 
-def ensure(coordinates: Sequence[str], ivy: jars.Ivy, echo: Echo) -> tuple[Path, ...]:
-    """Return the jars of these packages, and fetch them if they are not in the cache.
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a program is given of its packages.
 
-    Args:
-        coordinates: ``group:artifact:version`` each.
+    Attributes:
+        paths: where they are: jars, or one folder.
+        python: the interpreter that imports them; "" where they are not Python's.
+    """
+
+    paths: tuple[Path, ...] = ()
+    python: str = ""
+
+
+NO_PACKAGES = Fetched()
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(ABC):
+    """Packages of one registry.
+
+    Attributes:
+        packages: with their versions, as the registry's own client writes them.
+    """
+
+    packages: tuple[str, ...]
+
+    @abstractmethod
+    def recipe(self) -> tuple[str, ...]:
+        """What tells this set from every other one; another recipe is another folder.
+
+        Raises:
+            RuntimeUnavailableError: the program that fetches or runs them is not on this machine.
+        """
+
+    @abstractmethod
+    def fetch(self, folder: Path, ivy: jars.Ivy) -> None:
+        """Fill an empty folder, which is renamed afterwards.
+
+        Args:
+            ivy: fetches jars.
+
+        Raises:
+            RuntimeUnavailableError: a package does not exist, or the registry does not answer.
+        """
+
+    def check(self, folder: Path) -> None:  # noqa: B027 - most need no check
+        """Remove a folder that cannot be used any more.
+
+        Raises:
+            RuntimeUnavailableError: it cannot.
+        """
+
+    @abstractmethod
+    def found(self, folder: Path) -> Fetched:
+        """What is in the folder."""
+
+
+def ensure(registry: Registry | None, ivy: jars.Ivy, echo: Echo) -> Fetched:
+    """Return these packages, and fetch them if they are not in the cache.
 
     Raises:
-        RuntimeUnavailableError: there is no such package, or no network.
+        RuntimeUnavailableError: there is no such package, no network, or no program that fetches them.
     """
-    if not coordinates:
-        return ()
+    if registry is None or not registry.packages:
+        return NO_PACKAGES
     place = cache.folder()
-    wanted = tuple(jars.Module(*one.split(":")) for one in coordinates)
-    folder = place / f"packages-{cache.digest(_RECIPE, *sorted(map(str, wanted)))}"
     try:
-        with cache.locked(place, echo):
-            if not folder.is_dir():
-                echo(f"fetching {', '.join(coordinates)} and their dependencies …")
-                cache.make(folder, lambda half: _fetch(wanted, half, ivy))
-            jar_folders.check(folder)
+        folder = place / f"packages-{cache.digest(*registry.recipe())}"
+        if not folder.is_dir():
+            with cache.locked(place, echo):
+                echo(f"fetching {', '.join(registry.packages)} and their dependencies …")
+                cache.make(folder, lambda half: registry.fetch(half, ivy))
+        registry.check(folder)
     except RuntimeUnavailableError as error:
         raise RuntimeUnavailableError(f"packages of the pipeline: {error}") from error
-    return tuple(sorted(folder.glob("*.jar")))
-
-
-def _fetch(wanted: tuple[jars.Module, ...], folder: Path, ivy: jars.Ivy) -> None:
-    jars.resolve(wanted, folder, ivy)
-    jar_folders.note(folder)
+    return registry.found(folder)

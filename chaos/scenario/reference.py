@@ -36,6 +36,7 @@ from chaos.scenario.model import (
     Workload,
 )
 from chaos.scenario.pipelines import KINDS, InGroup
+from chaos.scenario.pipelines.packages import OF_PACKAGES
 from chaos.scenario.rows import OF_LOADERS
 from chaos.scenario.services import ServiceSpec
 from chaos.scenario.sinks import OF_JOBS, TopicSink
@@ -74,6 +75,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
     },
     "Pipelines": {
         **{f"`kind: {name}`": kind for name, kind in KINDS.items() if name != NONE},
+        "`packages`": OF_PACKAGES.whole,
         "`sink`": TopicSink,
         "`sink` of a Spark job": OF_JOBS.whole,
         "`sink: jdbc`": JdbcTable,
@@ -181,6 +183,8 @@ def in_words(schema: Mapping[str, Any]) -> str:
     """Describe the values of a key: ``list of texts``, ``duration such as `5s```."""
     if "title" in schema:
         title = schema["title"]
+        if title in _TITLES:  # a class whose keys are here, and not in a definition
+            return _declared(title)
         example = f" such as `{schema['examples'][0]}`" if "examples" in schema else ""
         return (_linked(title, _PLACES[title]) if title in _PLACES else title) + example
     if "$ref" in schema:

@@ -1,6 +1,7 @@
 """The base of every kind of pipeline, and the data that a run adds to its declaration."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
@@ -12,6 +13,7 @@ from chaos.contract.placeholders import of_topics
 from chaos.grammar.base import Declared, Location, Problem
 from chaos.grammar.units import text_of_setting
 from chaos.install.artifacts import Parts
+from chaos.install.packages import NO_PACKAGES, Fetched, Registry
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import texts
 from chaos.scenario.expected import Way, way_of
@@ -26,7 +28,8 @@ class Tools:
         kafka_tools: the class path of Kafka's own programs.
         spark_home: the Spark whose ``bin/spark-submit`` starts a job.
         scala: the Scala version of that Spark.
-        packages: the jars of the pipeline's packages.
+        packages: where the pipeline's packages are: jars, or one folder.
+        python: the interpreter of a pipeline in Python.
     """
 
     java: str = "java"
@@ -34,12 +37,14 @@ class Tools:
     spark_home: str = ""
     scala: str = "2.13"
     packages: tuple[str, ...] = ()
+    python: str = sys.executable
 
     @classmethod
-    def of(cls, parts: Parts, packages: Sequence[Path] = ()) -> Self:
-        """Choose the tools of a system."""
-        spark, jars = parts.spark, tuple(map(str, packages))
-        return cls(str(parts.java), parts.tools_class_path, str(spark.home), spark.scala, jars)
+    def of(cls, parts: Parts, packages: Fetched = NO_PACKAGES) -> Self:
+        """Choose the tools of a system, with the packages of a pipeline."""
+        spark, paths = parts.spark, tuple(map(str, packages.paths))
+        python = packages.python or sys.executable
+        return cls(str(parts.java), parts.tools_class_path, str(spark.home), spark.scala, paths, python)
 
     @property
     def java_home(self) -> str:
@@ -100,9 +105,9 @@ class Kind(Declared):
         return {}
 
     @property
-    def required_packages(self) -> tuple[str, ...]:
+    def required_packages(self) -> Registry | None:
         """Packages that must be fetched before it can run."""
-        return ()
+        return None
 
     @property
     def runs_in(self) -> str:

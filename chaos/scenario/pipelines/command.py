@@ -8,7 +8,6 @@ The command runs under `chaos.contract.supervisor`, which reports ``started`` un
 when the command has ended.
 """
 
-import sys
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,9 +18,11 @@ from chaos.contract.placeholders import names_in, of_topics, substituted
 from chaos.contract.supervisor import supervised
 from chaos.contract.variables import held_back
 from chaos.grammar.base import WrongValueError
+from chaos.install.packages import Registry
 from chaos.scenario.pipelines.base import Site, Tools, Word
 from chaos.scenario.pipelines.in_group import ProgramInGroup
-from chaos.scenario.pipelines.program import OnThisMachine, Package
+from chaos.scenario.pipelines.packages import Packages
+from chaos.scenario.pipelines.program import OnThisMachine
 from chaos.scenario.texts import Template
 
 
@@ -34,9 +35,9 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
     )
 
     kind: Literal["command"]
-    packages: tuple[Package, ...] = ()
-    """packages from Maven Central, as ``group:artifact:version``; they are fetched once, with their dependencies, before the
-    run. ``{packages}`` is their class path.
+    packages: Packages = None
+    """packages from one registry; they are fetched once, with their dependencies, before the run. A list names packages from
+    Maven Central, and is short for ``{maven: […]}``.
     """
     run: Annotated[tuple[Annotated[Word, Template()], ...], Field(min_length=1)]
     """the command, word by word; with ``{partition}`` in it, one copy for each source partition."""
@@ -45,22 +46,24 @@ class CommandPipeline(ProgramInGroup, OnThisMachine):
 
     @model_validator(mode="after")
     def _packages_are_used(self) -> Self:
-        named = any("packages" in names_in(text) for text in (*self.run, *self.environment.values()))
-        if named and not self.packages:
+        texts = (*self.run, *self.environment.values())
+        named = {name for text in texts for name in names_in(text)}
+        if self.packages is None and "packages" in named:
             raise WrongValueError(
                 "packages-missing",
                 "packages is missing: {packages} is their class path; write packages: [group:artifact:version]",
             )
-        if self.packages and not named:
-            raise WrongValueError(
-                "packages-not-named",
-                "nothing here uses {packages}, the class path of packages; write it where it is needed, or leave packages out",
-            )
+        if self.packages is not None and not named & {*self.packages.PLACEHOLDERS}:
+            raise WrongValueError("packages-not-named", self.packages.NOT_NAMED)
         return self
+
+    @property
+    def required_packages(self) -> Registry | None:
+        return None if self.packages is None else self.packages.registry
 
     def names(self, tools: Tools, topics: Topics) -> dict[str, str]:
         packages = ":".join(tools.packages)
-        programs = {"java": tools.java, "kafka_tools": tools.kafka_tools, "packages": packages, "python": sys.executable}
+        programs = {"java": tools.java, "kafka_tools": tools.kafka_tools, "packages": packages, "python": tools.python}
         return {**of_topics(topics), **programs}
 
     def process(self, site: Site, instance: int) -> Command:

@@ -5,23 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from chaos.grammar.base import Problem, WrongValueError, shown, within
+from chaos.grammar.base import Problem, within
 from chaos.scenario.expected import Expected, HowManyRows
 from chaos.scenario.pipelines.base import Kind, Word
 from chaos.scenario.texts import ProjectPath, Written, not_a_folder
 from chaos.scenario.topics import Reads
 
-
-def _package(coordinates: str) -> str:
-    if len([part for part in coordinates.split(":") if part]) != len(("group", "artifact", "version")) or " " in coordinates:
-        example = "group:artifact:version, e.g. org.apache.spark:spark-avro_2.13:4.2.0"
-        raise WrongValueError("not-a-package", f"{shown(coordinates)} does not name a package; write {example}")
-    return coordinates
-
-
-Package = Annotated[str, AfterValidator(_package)]
 Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
@@ -68,13 +59,8 @@ class Program(Kind):
 class OnThisMachine(Program):
     """A program that is started on this machine."""
 
-    packages: tuple[Package, ...] = ()
     working_directory: Annotated[Word, ProjectPath()] | None = None
     """its working directory; the path begins at the folder of the scenarios file. The default is the folder of the run."""
-
-    @property
-    def required_packages(self) -> tuple[str, ...]:
-        return self.packages
 
     @property
     def runs_in(self) -> str:

@@ -34,10 +34,13 @@ from chaos.contract.placeholders import names_in, substituted
 from chaos.contract.supervisor import IN_MEMORY, supervised
 from chaos.contract.variables import held_back
 from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
+from chaos.install.packages import Registry
+from chaos.install.registries import MavenCentral
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected as said
 from chaos.scenario.pipelines.base import Setting, Site, Word
-from chaos.scenario.pipelines.program import OnThisMachine, Package, Restarts
+from chaos.scenario.pipelines.packages import Jar
+from chaos.scenario.pipelines.program import OnThisMachine, Restarts
 from chaos.scenario.sinks import Sink, TableSink
 from chaos.scenario.texts import ProjectPath, Template, Written
 
@@ -79,7 +82,7 @@ class SparkSubmitPipeline(OnThisMachine):
     client: ClassVar[str] = "spark"
 
     kind: Literal["spark_submit"]
-    packages: tuple[Package, ...] = ()
+    packages: tuple[Jar, ...] = ()
     """packages from Maven Central, as ``group:artifact:version``; they are fetched once, with their dependencies, before the
     run, and put into ``spark.jars``.
     """
@@ -114,6 +117,10 @@ class SparkSubmitPipeline(OnThisMachine):
     """
     python_workers: Annotated[bool, Field(strict=True)] = False
     """true if the tasks of its sink run in Python workers, and commit there."""
+
+    @property
+    def required_packages(self) -> Registry | None:
+        return MavenCentral(self.packages) if self.packages else None
 
     @property
     def group(self) -> str:

@@ -8,6 +8,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import endpoints, loader_of, pipeline_of, topics_of
+from chaos.install.packages import Fetched
+from chaos.install.registries import GoModules, MavenCentral, Npm, PyPI
 from chaos.install.spark_versions import SparkProgram
 from chaos.loader.declaration import FillSource, UserLoader
 from chaos.loader.plain import Producing
@@ -49,20 +51,33 @@ CONTAINER = {"kind": "container", "reads": ["datasource"], "sink": {"topic": "da
 @pytest.mark.parametrize(
     ("options", "packages", "client"),
     [
-        (COMMAND, (), "app"),
-        (COMMAND | {"run": ["{packages}"], "packages": ["a:b:1"]}, ("a:b:1",), "app"),
-        (CONTAINER, (), "app"),
-        (JOB, (), "spark"),
-        (JOB | {"packages": ["a:b:1"]}, ("a:b:1",), "spark"),
+        (COMMAND, None, "app"),
+        (COMMAND | {"run": ["{packages}"], "packages": ["a:b:1"]}, MavenCentral(("a:b:1",)), "app"),
+        (COMMAND | {"run": ["{packages}"], "packages": {"maven": ["a:b:1"]}}, MavenCentral(("a:b:1",)), "app"),
+        (COMMAND | {"run": ["{python}"], "packages": {"pypi": ["a==1"]}}, PyPI(("a==1",)), "app"),
+        (
+            COMMAND | {"run": ["{python}"], "packages": {"pypi": ["a==1"], "python": "python3.8"}},
+            PyPI(("a==1",), "python3.8"),
+            "app",
+        ),
+        (
+            COMMAND | {"environment": {"NODE_PATH": "{packages}"}, "packages": {"npm": ["@a/b@1.2.3"]}},
+            Npm(("@a/b@1.2.3",)),
+            "app",
+        ),
+        (COMMAND | {"run": ["{packages}"], "packages": {"go": ["a.b/c@v1.2.3"]}}, GoModules(("a.b/c@v1.2.3",)), "app"),
+        (CONTAINER, None, "app"),
+        (JOB, None, "spark"),
+        (JOB | {"packages": ["a:b:1"]}, MavenCentral(("a:b:1",)), "spark"),
     ],
 )
 def test_a_pipeline_is_run_as_it_is_declared(options, packages, client):
     """With the programs of the system, and the jars of its packages."""
     one = declared(**options)
-    made = pipeline_of(one, FakeParts(), [Path("/cache/b.jar")])
+    made = pipeline_of(one, FakeParts(), Fetched((Path("/cache/b.jar"),), "/cache/env/bin/python"))
 
     assert made.declared == one
-    assert made.tools == Tools("/jdk/bin/java", "/kafka/libs/*", "/spark", "2.12", ("/cache/b.jar",))
+    assert made.tools == Tools("/jdk/bin/java", "/kafka/libs/*", "/spark", "2.12", ("/cache/b.jar",), "/cache/env/bin/python")
     assert made.tools.java_home == "/jdk"
     assert (one.required_packages, one.client) == (packages, client)
 
@@ -72,7 +87,7 @@ def test_a_loader_alone_is_no_pipeline():
     none = declared(kind="none")
 
     assert pipeline_of(none, FakeParts()) is None
-    assert (none.client, none.required_packages) == ("loader", ())
+    assert (none.client, none.required_packages) == ("loader", None)
 
 
 def test_the_loader_is_careful():

@@ -1,4 +1,4 @@
-"""Packages of a job: fetched once, with all that they need, and not used when they have changed."""
+"""Packages of a pipeline: fetched once, with all that they need, and not used when they have changed."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import jars, packages
+from chaos.install.registries import MavenCentral
 from tests.unit.wording import raised
 
 AVRO = "org.apache.spark:spark-avro_2.13:4.2.0"
@@ -32,16 +33,16 @@ def asked(monkeypatch, tmp_path):
 def test_they_are_fetched_once_and_need_no_network_then(asked):
     said: list[str] = []
 
-    first, second = (packages.ensure([AVRO], IVY, said.append) for _ in range(2))
+    first, second = (packages.ensure(MavenCentral((AVRO,)), IVY, said.append) for _ in range(2))
 
     assert asked == [[AVRO]]
     assert first == second
-    assert [jar.name for jar in first] == ["spark-avro.jar", "what-it-needs.jar"]
+    assert [jar.name for jar in first.paths] == ["spark-avro.jar", "what-it-needs.jar"]
     assert said == [f"fetching {AVRO} and their dependencies …"]
 
 
 def test_no_packages_cost_nothing(asked, tmp_path):
-    assert packages.ensure([], IVY, print) == ()
+    assert packages.ensure(None, IVY, print) == packages.ensure(MavenCentral(()), IVY, print) == packages.NO_PACKAGES
     assert asked == []
     assert not (tmp_path / "cache").exists()
 
@@ -49,19 +50,19 @@ def test_no_packages_cost_nothing(asked, tmp_path):
 def test_one_that_does_not_exist(asked):
     """It is named, and nothing stays in the cache."""
     with raised(RuntimeUnavailableError, "a:b:0 is not there"):
-        packages.ensure(["a:b:0"], IVY, print)
+        packages.ensure(MavenCentral(("a:b:0",)), IVY, print)
     with pytest.raises(RuntimeUnavailableError):
-        packages.ensure(["a:b:0"], IVY, print)
+        packages.ensure(MavenCentral(("a:b:0",)), IVY, print)
 
     assert len(asked) == 2
 
 
 def test_a_cache_that_has_changed_is_not_used(asked):
     """It is fetched anew the next time."""
-    packages.ensure([AVRO], IVY, print)[0].write_bytes(b"something else")
+    packages.ensure(MavenCentral((AVRO,)), IVY, print).paths[0].write_bytes(b"something else")
 
     with pytest.raises(RuntimeUnavailableError, match=r"has changed since it was fetched: .* start again to fetch it"):
-        packages.ensure([AVRO], IVY, print)
-    packages.ensure([AVRO], IVY, print)
+        packages.ensure(MavenCentral((AVRO,)), IVY, print)
+    packages.ensure(MavenCentral((AVRO,)), IVY, print)
 
     assert len(asked) == 2

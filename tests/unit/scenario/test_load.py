@@ -397,6 +397,30 @@ def test_packages_of_a_command_are_its_class_path(run: str, packages: str, said:
     assert said in error
 
 
+@pytest.mark.parametrize(
+    ("run", "packages", "said"),
+    [
+        ("['{python}']", "{pypi: [aiokafka]}", "not-a-package"),
+        ("['{python}']", "{pypi: ['aiokafka>=0.14']}", "not-a-package"),
+        ("['{packages}']", "{npm: [kafkajs@latest]}", "not-a-package"),
+        ("['{packages}']", "{maven: ['a:b']}", "not-a-package"),
+        ("['{packages}']", "{maven: ['a:b:1'], npm: [kafkajs@2.2.4]}", "not-one-registry"),
+        ("['{packages}']", "{}", "not-one-registry"),
+        ("['{packages}']", "{npm: [kafkajs@2.2.4], python: python3.8}", "python-without-pypi"),
+        ("['{packages}']", "{go: [github.com/twmb/franz-go]}", "not-a-package"),
+        ("[go]", "{go: [github.com/twmb/franz-go/pkg/kgo@v1.20.7]}", "packages-not-named"),
+        ("['{packages}']", "{cargo: [rdkafka@1]}", "unknown-key"),
+        ("[python3]", "{pypi: [aiokafka==0.14.0]}", "packages-not-named"),
+        ("[node]", "{npm: [kafkajs@2.2.4]}", "packages-not-named"),
+    ],
+)
+def test_packages_of_a_command_are_of_one_registry(run: str, packages: str, said: str) -> None:
+    """In one version each, and the command uses them."""
+    (error,) = errors_of(head(f"{{kind: command, group: g, run: {run}, packages: {packages}}}"))
+
+    assert said in error
+
+
 def test_what_is_not_asked_of_a_pipeline_without_positions_is_named() -> None:
     """Reports name it with the reason; of others there is nothing to name."""
     without, others = (

@@ -1,0 +1,8 @@
+"""Where a pipeline's packages come from: a registry is one class in a file here (contract: `chaos.install.packages`)."""
+
+from chaos.install.registries.go import GoModules
+from chaos.install.registries.maven import MavenCentral
+from chaos.install.registries.npm import Npm
+from chaos.install.registries.pypi import PyPI
+
+__all__ = ["GoModules", "MavenCentral", "Npm", "PyPI"]
