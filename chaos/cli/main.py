@@ -173,6 +173,19 @@ def demo(
 
 
 @app.command()
+def museum(
+    holes: Annotated[list[str] | None, typer.Argument(help="which; without a name, all that this machine can show")] = None,
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="only say what there is, and what this machine lacks for it")] = False,
+    folder: Annotated[Path, typer.Option(help="where the holes are")] = Path("museum"),
+) -> None:
+    """Show defects of released clients and brokers: bad and good versions under one schedule each."""
+    from chaos.cli import museum as shown  # noqa: PLC0415
+
+    raise typer.Exit(shown.main(folder, holes or [], only_listed=listed, say=typer.echo))
+
+
+@app.command()
 def plan(
     file: Annotated[Path | None, typer.Argument(help="the scenarios file, as with -s", show_default=False)] = None,
     scenarios: Scenarios = _FILE,
