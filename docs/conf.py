@@ -36,18 +36,26 @@ CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fa
         "Extend": ["docs/adapters", "docs/plugins", "docs/adding-a-fault"],
         "Reference": ["docs/reference"],
         "Concepts": ["docs/claims", "docs/proofs", "docs/cost", "docs/concepts/*"],
-        "Examples and findings": ["examples/README", "docs/findings/README"],
+        "Examples and findings": ["examples/README", "museum/README", "docs/findings/README"],
         "Project": ["README", "docs/comparison", "ARCHITECTURE", "docs/adr/README", "CONTRIBUTING", "SECURITY", "CHANGELOG"],
     },
     "docs/adr/README": {"": ["docs/adr/[0-9]*"]},
     "docs/findings/README": {"": ["docs/findings/[!A-Z]*"]},
     "examples/README": {"": ["examples/*/README"]},
+    "museum/README": {"": ["museum/*/README"]},
 }
 ENTRIES = {"docs/index": "Overview <self>", "README": "README </README>"}  # where it is not the page with its own title
 
 project = html_title = "Kafka and Spark chaos tests"
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "examples/README.md", "examples/*/README.md", "*.md"]
+include_patterns = [
+    "docs/**.md",
+    "examples/README.md",
+    "examples/*/README.md",
+    "museum/README.md",
+    "museum/*/README.md",
+    "*.md",
+]
 exclude_patterns = [".*", "site", "runs", "mutants", "allure-*", "chaos", "tests", "pipelines", "toxiproxy", "**/node_modules"]
 extensions = ["myst_parser", "sphinx_copybutton"]
 nitpicky = True

@@ -179,7 +179,7 @@ def museum(
     listed: Annotated[bool, typer.Option("--list", help="only say what there is, and what this machine lacks for it")] = False,
     folder: Annotated[Path, typer.Option(help="where the holes are")] = Path("museum"),
 ) -> None:
-    """Show defects of released clients and brokers: bad and good versions under one schedule each."""
+    """Show defects of released clients: bad and good versions under one schedule each."""
     from chaos.cli import museum as shown  # noqa: PLC0415
 
     raise typer.Exit(shown.main(folder, holes or [], only_listed=listed, say=typer.echo))

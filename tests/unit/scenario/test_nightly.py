@@ -74,6 +74,19 @@ def test_every_scenario_of_the_examples_is_in_one_part(workflow: Mapping[str, An
     assert [step["run"] for step in workflow["scenarios"]["steps"] if '-m "$SELECT" $FILES ' in step.get("run", "")]
 
 
+def test_every_hole_of_the_museum_is_shown_each_night(workflow: Mapping[str, Any]) -> None:
+    """Bad and good versions, within the limit of the part."""
+    (part,) = (one for one in workflow["scenarios"]["strategy"]["matrix"]["include"] if one.get("files") == "museum")
+    selection = Expression.compile(part["select"])
+    files = [load(path) for path in sorted(ROOT.glob("museum/*/scenarios.yaml"))]
+
+    found = [name for file in files for name, places in placed(file, {"museum": selection}).items() if places]
+    assert len(found) == sum(len(file.scenarios) for file in files)
+    assert len(found) * SCENARIO_S <= 75 * 60
+    assert all(any(one.is_control for one in file.scenarios) for file in files)
+    assert not all(one.is_control for file in files for one in file.scenarios)
+
+
 def test_tags_that_no_part_selects_or_two_do_are_noticed(parts: Mapping[str, Expression]) -> None:
     """Whoever adds a scenario thinks of its tags, and not of the night."""
     text = SCENARIOS.read_text(encoding="utf-8")

@@ -1,0 +1,48 @@
+// Copies a topic with an idempotent producer, two records at a time.
+//
+//     NODE_PATH=node_modules node client.js BOOTSTRAP SOURCE SINK GROUP TOGETHER
+//
+// TOGETHER is how many sends are under way at once: 1 waits for each answer.
+
+const { Kafka, logLevel } = require("kafkajs");
+
+const WORK_MS = 50;
+const [bootstrap, source, sink, group, together] = process.argv.slice(2);
+const kafka = new Kafka({
+  brokers: bootstrap.split(","),
+  logLevel: logLevel.ERROR,
+  requestTimeout: 1000,
+  retry: { initialRetryTime: 100 },
+});
+const consumer = kafka.consumer({ groupId: group });
+const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
+
+const copy = ({ key, value }) =>
+  producer.send({ topic: sink, acks: -1, messages: [{ key, value, partition: 0 }] });
+
+// An error ends the program, and whoever started it starts it again.
+const end = (error) => {
+  console.error(error);
+  process.exit(1);
+};
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, WORK_MS));
+
+async function eachBatch({ batch, resolveOffset, heartbeat }) {
+  for (let first = 0; first < batch.messages.length; first += Number(together)) {
+    const some = batch.messages.slice(first, first + Number(together));
+    await Promise.all(some.map(copy)).catch(end);
+    resolveOffset(some[some.length - 1].offset);
+    await heartbeat();
+    await pause();
+  }
+}
+
+async function main() {
+  await producer.connect();
+  await consumer.connect();
+  await consumer.subscribe({ topic: source, fromBeginning: true });
+  await consumer.run({ eachBatchAutoResolve: false, eachBatch });
+}
+
+main().catch(end);
