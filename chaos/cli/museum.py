@@ -77,7 +77,7 @@ def _holes(museum: Path) -> Iterator[Hole]:
 
 
 def _lacking(file: Path) -> str:
-    """What this machine lacks for the packages of a file."""
+    """Return what this machine lacks for the packages of a file; "" if nothing."""
     for scenario in load(file).scenarios:
         packages = scenario.pipeline.required_packages
         try:

@@ -1,6 +1,6 @@
 """Packages for Go: a folder with a ``go.mod`` that has them, and a ``go.sum`` by which each later build checks them.
 
-What is fetched is in Go's own cache of modules, which is that of all programs of this user.
+Modules stay in the Go module cache, which all programs of this user share.
 """
 
 import os

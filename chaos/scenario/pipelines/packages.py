@@ -56,11 +56,11 @@ class PackagesBase(KindByKey):
     PLACEHOLDERS: ClassVar[tuple[str, ...]] = ("packages",)
     """One of them must be in the command: a program that names none would run without its packages."""
     NOT_NAMED: ClassVar[str]
-    """What is wrong where none is."""
+    """The message if none of them is."""
 
     @property
     def registry(self) -> Registry:
-        """What fetches them."""
+        """Return the registry that fetches them."""
         raise NotImplementedError
 
 
