@@ -147,7 +147,7 @@ scenarios:
   # kill_broker: kills the broker that leads partition 0 of the sink when 30 % of the records are there; it is back 5 s later.
   # Shows whether acknowledged rows are on the other brokers too, and whether rows in flight are sent again, but only once.
   - name: sink-leader-killed
-    title: "The leader of a sink partition is killed while the NAME writes: every record arrives once"
+    title: "The leader of a sink partition dies; every record arrives once"
     tags: [broker]
     pipeline: NAME
     workload: {records: 16000, rate: 2000/s}
@@ -174,7 +174,7 @@ _OF_JOBS = """
   # job, not an error in this file. If you know and accept duplicates, declare them; then each run must find them:
   #   expect: {duplicates: {duplicate: some}, ordering: {inversion: some}}
   - name: executors-killed-before-acknowledgement
-    title: "All executors are killed when rows are written and not yet acknowledged: every record arrives once"
+    title: "All executors die before the answer; every record arrives once"
     tags: [executor, protocol]
     pipeline: NAME
     workload: {records: 16000, rate: 2000/s}
@@ -202,7 +202,7 @@ _OF_PROGRAMS = """
   # The producer sends the same rows again. Shows whether the producer is idempotent, so that the broker recognizes these rows:
   # with enable.idempotence=false they are there twice.
   - name: acknowledgement-lost
-    title: "Rows are written and their acknowledgement is lost: every record arrives once"
+    title: "Rows are written and their answer is lost; every record arrives once"
     tags: [protocol]
     pipeline: NAME
     workload: {records: 16000, rate: 2000/s}
