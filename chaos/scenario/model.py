@@ -143,7 +143,7 @@ class Producer(Declared):
     acks: Literal["all", 1] = "all"
     """which replicas must have a record before it is acknowledged: all in-sync replicas, or the leader alone."""
     batch_records: Records | None = None
-    """the number of records in one request; the default is as many as come within 10 ms."""
+    """the number of records in one request; the default is as many as come within 50 ms."""
     in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
     """the number of requests that may be unanswered on one connection."""
     transaction_records: Records | None = None
