@@ -98,7 +98,7 @@ AUDIT = [
         for given in ("spark.executor.memory", "spark.executor.memory=", "''", "=")
     ],
     (f"{LANDED} --spark-conf executor.memory=1g", 2, "begin with spark."),
-    (f"{LANDED} --spark-conf spark.a=1 --spark-conf spark.a=2", 2, "--spark-conf spark.a: is given twice"),
+    (f"{LANDED} --spark-conf spark.a=1 --spark-conf spark.a=2", 2, "--spark-conf spark.a is given twice"),
     (f"{LANDED} --spark-conf spark.master=local", 2, "write --spark-master"),
     (f"{LANDED} --spark-conf spark.submit.deployMode=cluster", 2, "the driver of an audit is on this machine"),
     (f"{LANDED} --spark-conf spark.sql.ansi.enabled=false", 2, "it changes the meaning of queries"),
