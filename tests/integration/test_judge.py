@@ -95,7 +95,7 @@ def test_a_file_that_was_lost_is_no_lost_record(run):
 
     code, _, why = judged(run)
 
-    assert (code, why.splitlines()[-1].split(" is not there, and was ")[0]) == (3, f"chaos: {lost}")
+    assert (code, why.splitlines()[-1].split(" is not there, but was ")[0]) == (3, f"chaos: {lost}")
     assert files(run) == before
     assert list(run.glob("judge-*")) == []
 

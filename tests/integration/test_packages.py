@@ -66,7 +66,10 @@ def test_a_program_in_go_is_built_with_its_packages(ivy, tmp_path):
         (PyPI(("aiokafka==0.99.0",)), "PyPI has no aiokafka==0.99.0"),
         (Npm(("kafkajs@99.0.0",)), "npm has no kafkajs@99.0.0"),
         (GoModules(("github.com/google/uuid@v1.99.0",)), "modules has no github.com/google/uuid@v1.99.0"),
-        (MavenCentral(("org.apache.kafka:kafka-clients:99.0.0",)), "org.apache.kafka:kafka-clients:99.0.0 is not in"),
+        (
+            MavenCentral(("org.apache.kafka:kafka-clients:99.0.0",)),
+            "Central has no org.apache.kafka:kafka-clients:99.0.0",
+        ),
     ],
 )
 def test_a_version_that_does_not_exist(ivy, registry: Registry, line: str):

@@ -110,7 +110,7 @@ def test_twin_and_model_agree(chaos_session, played, tmp_path, name, verdict):
     found = same_by_model(chaos_session, report, findings, scenario.pipeline, tmp_path)
     assert found["duplicates"].verdict is verdict
     assert "rows of the same pipeline and workload without faults" in report.twin
-    assert "a run without faults does not say which record" in report.not_asked["ordering of the sink"]
+    assert "a run without faults does not show which source record" in report.not_asked["ordering of the sink"]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])

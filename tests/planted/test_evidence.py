@@ -193,7 +193,7 @@ def test_a_file_that_was_cut(spark: SparkSession, landed: Path, tmp_path: Path) 
     size = file.stat().st_size
     file.write_bytes(file.read_bytes()[:100])
 
-    with pytest.raises(EvidenceError, match=rf"\.parquet is 100 bytes, and was {size} bytes when it was landed"):
+    with pytest.raises(EvidenceError, match=rf"\.parquet is 100 bytes, but was {size} bytes when it was written"):
         evidence.load(spark, tmp_path, "sink")
 
 
@@ -272,7 +272,7 @@ def test_a_write_that_breaks_off_leaves_nothing_to_judge(spark: SparkSession, tm
     with pytest.raises((PySparkException, Py4JError)):  # 3.5 hands on what Py4J raises
         evidence.write(tmp_path, replace(planted, observed=breaking))
 
-    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is not there, .* run the scenario again"):
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is missing, .* run the scenario again"):
         evidence.load(spark, tmp_path, "sink")
 
 
@@ -289,13 +289,13 @@ def test_rows_that_a_jvm_sent_before_it_ended_are_not_taken_for_all(
     with pytest.raises(ConnectionError, match="it was killed"):
         evidence.write(tmp_path, clean().evidence(spark))
 
-    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is not there, .* run the scenario again"):
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is missing, .* run the scenario again"):
         evidence.load(spark, tmp_path, "sink")
 
 
 def test_no_evidence_at_all(spark: SparkSession, tmp_path: Path) -> None:
     """A wrong folder is told by its path."""
-    with pytest.raises(EvidenceError, match=r"elsewhere/sink/bounds\.json is not there"):
+    with pytest.raises(EvidenceError, match=r"elsewhere/sink/bounds\.json is missing"):
         evidence.load(spark, tmp_path / "elsewhere", "sink")
 
 

@@ -107,7 +107,7 @@ def test_one_of_records_that_are_alike_is_too_many(of_sink):
 
     assert verdicts(findings) == {"duplicates": ("INVALID", 1)}
     assert shown(findings["duplicates"]) == [("duplicate", "ann", 0, 4)]
-    assert "their order cannot be told" in findings["ordering"].note
+    assert "the order of 3 rows was not judged" in findings["ordering"].note
 
 
 def test_a_record_is_missing(of_sink):
@@ -297,7 +297,7 @@ def test_rows_of_a_query(spark, tmp_path):
         ("SELEC 1", r"\[PARSE_SYNTAX_ERROR\]"),
         ("SELECT amount AS value FROM ids", r"\[UNRESOLVED_COLUMN.*`amount`"),
         ("SELECT 'a' AS key FROM ids", "the query has no column value"),
-        ("SELECT id AS value FROM ids", r"a value of type bigint; CAST\(value AS STRING\)"),
+        ("SELECT id AS value FROM ids", r"a value of type bigint; write CAST\(value AS STRING\)"),
         ("SELECT '' AS value, id AS amount FROM ids", "has an unknown column amount"),
         ("SELECT CAST(1 DIV (id - 2) AS STRING) AS value FROM ids", "DIVIDE_BY_ZERO"),
     ],

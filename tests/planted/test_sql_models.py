@@ -220,7 +220,7 @@ def test_several_rows_of_one_record(judged, snapshot):
 
     findings = judged(Model(Query(sql)), right)
     assert verdicts(findings) == {}
-    assert "120 of its rows" in findings["ordering"].note
+    assert "120 expected rows share a source record" in findings["ordering"].note
     assert findings["ordering"].note == snapshot
     assert (findings["gaps"].checked, findings["ordering"].asked) == (120, False)
     moved = [(*right[0][:2], 1), *right[1:]]

@@ -441,7 +441,7 @@ def test_a_group_that_commits_outside_transactions_cannot_be_asked():
     finding = Transactions().check(one.cluster.logs())
 
     assert (finding.verdict, finding.checked) == (Verdict.UNKNOWN, 0)
-    assert finding.note.startswith("no position of the group was sent in a transaction")
+    assert finding.note.startswith("the group sent no position in a transaction")
 
 
 def test_a_finding_names_producer_epoch_transaction_and_offsets():

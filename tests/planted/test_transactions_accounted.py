@@ -425,7 +425,7 @@ def test_a_first_transaction_with_too_few_rows_is_asked_for_them():
         of_a_run = judged(one, replace(OF_A_RUN, rows_per_record=ONE_EACH))
 
         assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0), (seed, finding)
-        assert "1 transactions moved first positions" in finding.note
+        assert "1 transactions with first positions have too few rows" in finding.note
         assert kinds(of_a_run) == {"deficit"}
 
 
@@ -547,7 +547,7 @@ def test_what_proxies_have_forgotten_since_the_run_began_is_told(what):
     one.cluster.forgotten[0] = Forgotten(what, one.cluster.now_ms)
 
     assert before.verdict is Verdict.VALID
-    assert (judged(one).verdict, judged(one).note.count(f"could remember ({what})")) == (Verdict.UNKNOWN, 1)
+    assert (judged(one).verdict, judged(one).note.count(f"could not remember all requests ({what})")) == (Verdict.UNKNOWN, 1)
 
 
 def test_what_is_in_flight_when_a_run_is_over_is_unknown():

@@ -104,7 +104,7 @@ def test_two_runs_that_did_not_write_the_same(spark, tmp_path):
     with pytest.raises(InconclusiveError) as caught:
         twins._require_same(run_plan(tmp_path), one, other)
 
-    said = "did not write the same (1 rows only the first, 1 only the second; the first wrote key 'c-2', value '{"
+    said = "wrote different rows (1 rows only the first, 1 only the second; the first wrote key 'c-2', value '{"
     assert f"pipeline, expected, same_as: two runs without faults {said}" in str(caught.value)
 
 
