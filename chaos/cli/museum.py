@@ -1,6 +1,6 @@
-"""`chaos museum`: what the holes of a museum are, which of them can be shown on this machine, and a run of them by pytest.
+"""`chaos museum`: list the holes of a museum, say which of them this machine can show, and run them with pytest.
 
-A hole is a folder with `scenarios.yaml` and `README.md`, whose heading says what the hole is.
+A hole is a folder with `scenarios.yaml` and `README.md`, whose heading describes it.
 """
 
 import subprocess

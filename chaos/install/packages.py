@@ -19,11 +19,11 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a program is given of its packages.
+    """Packages that were fetched, as a program gets them.
 
     Attributes:
-        paths: where they are: jars, or one folder.
-        python: the interpreter that imports them; "" where they are not Python's.
+        paths: jars, or one folder.
+        python: the interpreter that imports them; "" if they are not for Python.
     """
 
     paths: tuple[Path, ...] = ()
@@ -45,7 +45,7 @@ class Registry(ABC):
 
     @abstractmethod
     def recipe(self) -> tuple[str, ...]:
-        """What tells this set from every other one; another recipe is another folder.
+        """Return words that identify this set; each recipe has a folder of its own.
 
         Raises:
             RuntimeUnavailableError: the program that fetches or runs them is not on this machine.
@@ -66,12 +66,12 @@ class Registry(ABC):
         """Remove a folder that cannot be used any more.
 
         Raises:
-            RuntimeUnavailableError: it cannot.
+            RuntimeUnavailableError: the folder was removed, or must be.
         """
 
     @abstractmethod
     def found(self, folder: Path) -> Fetched:
-        """What is in the folder."""
+        """Return the packages in the folder."""
 
 
 def ensure(registry: Registry | None, ivy: jars.Ivy, echo: Echo) -> Fetched:

@@ -1,4 +1,4 @@
-"""Where a pipeline's packages come from: a registry is one class in a file here (contract: `chaos.install.packages`)."""
+"""Registries of a pipeline's packages: each is one class in a file here (contract: `chaos.install.packages`)."""
 
 from chaos.install.registries.go import GoModules
 from chaos.install.registries.maven import MavenCentral

@@ -38,7 +38,7 @@ class GoModules(Registry):
         return Fetched((folder,))
 
     def _why(self, said: str) -> str:
-        """One line out of the many that go prints."""
+        """Return the reason in one line; go prints many."""
         named = ", ".join(self.packages)
         if any(sign in said for sign in _NO_NETWORK):
             return (

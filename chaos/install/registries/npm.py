@@ -34,7 +34,7 @@ class Npm(Registry):
         return Fetched((folder / "node_modules",))
 
     def _why(self, said: str) -> str:
-        """One line out of the many that npm prints."""
+        """Return the reason in one line; npm prints many."""
         named = ", ".join(self.packages)
         if any(sign in said for sign in _NO_NETWORK):
             return (

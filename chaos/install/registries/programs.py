@@ -6,7 +6,7 @@ from chaos.common.errors import RuntimeUnavailableError
 
 
 def find(name: str, mend: str) -> str:
-    """The path of a program.
+    """Return the path of a program.
 
     Args:
         mend: what to install.

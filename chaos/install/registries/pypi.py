@@ -32,7 +32,7 @@ class PyPI(Registry):
     python: str = ""
 
     def recipe(self) -> tuple[str, ...]:
-        """The environment belongs to one interpreter: it has links to it."""
+        """Name the interpreter, too: an environment has links to it."""
         return (_RECIPE, *self._interpreter(), *sorted(self.packages))
 
     def fetch(self, folder: Path, ivy: jars.Ivy) -> None:  # noqa: ARG002 - these are no jars
@@ -59,7 +59,7 @@ class PyPI(Registry):
         return Fetched((packages,), str(_python_in(folder)))
 
     def _interpreter(self) -> tuple[str, str]:
-        """The interpreter itself, which a name on the path may only choose; and its version."""
+        """Return path and version of the interpreter; a name on the path may be a script that chooses one."""
         if not self.python:
             return sys.executable, sys.version.split()[0]
         found = shutil.which(self.python)
@@ -74,7 +74,7 @@ class PyPI(Registry):
         return python, version
 
     def _why(self, said: str) -> str:
-        """One line out of the many that pip prints."""
+        """Return the reason in one line; pip prints many."""
         named = ", ".join(self.packages)
         if any(sign in said for sign in _NO_NETWORK):
             return (

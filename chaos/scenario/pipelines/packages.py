@@ -1,4 +1,4 @@
-"""`packages:` of a command: what it needs of one registry, in the versions that it names.
+"""`packages:` of a command: packages of one registry, in exact versions.
 
     packages: {pypi: [aiokafka==0.14.0]}            # {python} is an interpreter that imports only these
     packages: {pypi: [confluent-kafka==1.5.0], python: python3.8}
@@ -6,8 +6,8 @@
     packages: {go: [github.com/twmb/franz-go/pkg/kgo@v1.20.7]}          # {packages} is a folder with a go.mod
     packages: {maven: [org.springframework.kafka:spring-kafka:4.0.6]}    # {packages} is the class path
 
-A registry is one class here, with its key, and one in `chaos.install.registries` that fetches what is named. Versions are
-exact, because what is in the cache is found again by them.
+A registry is one class here, with its key, and one in `chaos.install.registries`, which fetches the packages. Versions are
+exact, because packages in the cache are found by them.
 """
 
 import re
