@@ -215,10 +215,10 @@ def _why(said: str, missing: list[str]) -> RuntimeUnavailableError:
     named = f"{', '.join(missing[:_NAMED])}{' …' if len(missing) > _NAMED else ''}"
     if any(word in said for word in _NO_NETWORK):
         return UnreachableError(
-            f"the cache lacks {len(missing)} jars, and Maven Central cannot be reached ({named}); "
+            f"the cache lacks jars ({len(missing)}: {named}), and Maven Central cannot be reached; "
             "connect to a network once, set CHAOS_MAVEN_MIRROR to a mirror, or copy a filled cache and set CHAOS_CACHE"
         )
     told = [line.strip() for line in said.splitlines() if "ERROR" in line or "WARN" in line]
     return RuntimeUnavailableError(
-        f"{len(missing)} jars could not be fetched ({named}): {(' | '.join(told) or said.strip())[-400:]}"
+        f"jars could not be fetched ({len(missing)}: {named}): {(' | '.join(told) or said.strip())[-400:]}"
     )

@@ -53,6 +53,11 @@ class Story:
         """Whether it is proved, and its end did not show otherwise."""
         return self.is_proved and (self.healed is None or self.healed.value.effective)
 
+    @property
+    def found_nothing(self) -> bool:
+        """Whether every step went well, and there was nothing to break, such as a link that nothing used."""
+        return self.injected is not None and not self.failures and not self.is_proved
+
     def hear(self, event: Event) -> None:
         """Take the next event of this fault."""
         match event.value:

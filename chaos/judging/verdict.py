@@ -115,7 +115,7 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     samples = of_type(events, ProgressSampled)
     fault_problems = {name: _fault_problem(story, samples) for name, story in told.items()}
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
-    excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, told) if not_sent else set())
+    excused = _idle(schedule, told) | (_not_triggered(schedule, told) if not_sent else set())
     if scenario.ends:
         excused |= {name for name, story in told.items() if _has_ended_healed(story, scenario.ends)}
     by_error = _phases_by_error(phase_errors)
@@ -232,10 +232,10 @@ def _has_ended_healed(story: Story, ends: str) -> bool:
     return story.is_effective and set(story.failures) == {"heal"} and story.failures["heal"].says(ends)
 
 
-def _idle(schedule: "Schedule", fault_problems: Mapping[str, str]) -> set[str]:
-    """Return the random faults that had nothing to break, such as a link that nothing used, if they are few."""
-    by_chance = [step.name for step in schedule.steps if step.by_chance and step.name in fault_problems]
-    idle = {name for name in by_chance if fault_problems[name] == _NO_EFFECT}
+def _idle(schedule: "Schedule", told: Mapping[str, Story]) -> set[str]:
+    """Return the random faults that had nothing to break, if they are few."""
+    by_chance = [step.name for step in schedule.steps if step.by_chance and step.name in told]
+    idle = {name for name in by_chance if told[name].found_nothing}
     return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else set()
 
 

@@ -291,7 +291,7 @@ def test_a_demo_without_a_network_says_which_parts_are_missing(tmp_path):
     assert (done.returncode, list(place.iterdir())) == (4, [])
     assert "parts are missing" in done.stdout.splitlines()[0]
     (line,) = done.stderr.splitlines()
-    assert re.match(r"chaos: the cache lacks \d+ jars, and Maven Central cannot be reached .*CHAOS_CACHE", line)
+    assert re.match(r"chaos: the cache lacks jars \(\d+: .*\), and Maven Central cannot be reached; .*CHAOS_CACHE", line)
 
 
 def test_a_demo_without_java_says_how_it_is_had(tmp_path):
