@@ -60,12 +60,11 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
     """
     place, java = cache.folder(), preflight.find_java()
     ivy = jars.Ivy(java, spark_versions.home_here())
-    with cache.locked(place, echo):
-        kafka = jar_folders.locked(place, "kafka", ivy, echo, verify=verify)
-        tools = jar_folders.locked(place, "tools", ivy, echo, verify=verify)
-        toxiproxy = _toxiproxy(place, echo)
-        home, needed = spark_versions.home_here(), Needed(java, kafka, ivy)
-        spark = spark_versions.complete(place, spark_versions.here(), home, needed, echo, verify=verify)
+    kafka = jar_folders.locked(place, "kafka", ivy, echo, verify=verify)
+    tools = jar_folders.locked(place, "tools", ivy, echo, verify=verify)
+    toxiproxy = _toxiproxy(place, echo)
+    home, needed = spark_versions.home_here(), Needed(java, kafka, ivy)
+    spark = spark_versions.complete(place, spark_versions.here(), home, needed, echo, verify=verify)
     return Parts(java, spark, kafka, tools, toxiproxy, _kafka_cds(place, java, kafka, spark))
 
 
@@ -120,7 +119,7 @@ def _toxiproxy(place: Path, echo: Echo) -> Path:
     if not folder.is_dir():
         go = go_build.find_go(place, echo)
         echo("building Toxiproxy's server …")
-        cache.make(folder, lambda half: go_build.build(go, half / "server", place))
+        cache.make(folder, lambda half: go_build.build(go, half / "server", place), echo)
     return folder / "server"
 
 

@@ -1,4 +1,4 @@
-"""The folder of parts: each is complete or absent, and only one process at a time makes any.
+"""The folder of parts: each is complete or absent, and only one process at a time makes it.
 
 The name of a part's folder contains a digest of the part's ingredients, so a part is never stale. It is made under another
 name and renamed when it is complete, so half a download is never taken for a whole one.
@@ -8,9 +8,9 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import platformdirs
 
@@ -20,6 +20,7 @@ from chaos.common.errors import RuntimeUnavailableError
 SESSIONS = "sessions"
 
 _HALF = ".half"
+_LOCKS = "locks"
 
 Echo = Callable[[str], None]
 
@@ -35,45 +36,65 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
 
-def make(part: Path, how: Callable[[Path], None]) -> None:
-    """Make a part's folder if it does not exist. Needs the lock; all processes started for it end with this one at the latest.
+def make(part: Path, how: Callable[[Path], None], echo: Echo) -> None:
+    """Make a part's folder if it does not exist; all processes started for it end with this one at the latest.
+
+    A process that needs the same part waits until it is made; other parts can be made meanwhile.
 
     Args:
         part: the folder.
         how: fills an empty folder; if it raises, the part does not exist afterwards.
+
+    Raises:
+        RuntimeUnavailableError: the folder of parts cannot be written.
     """
     if part.is_dir():
         return
-    for left in part.parent.glob(f"*{_HALF}"):  # left by a process that was killed while it made a part
-        shutil.rmtree(left, ignore_errors=True)
-    half = part.with_name(part.name + _HALF)
-    half.mkdir(parents=True)
-    sessions = part.parent / SESSIONS
-    warden.leftovers(sessions)  # the training broker of a process that was killed would keep its port
-    with warden.Session(sessions) as session:
-        session.mark()
-        how(half)
-    half.rename(part)
+    with _lock_file(part) as lock:
+        if not _took(lock):
+            echo(f"another process is making {part.name} in {part.parent}; waiting for it …")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        _remove_left(part)
+        if part.is_dir():
+            return
+        half = _half(part)
+        half.mkdir()
+        sessions = part.parent / SESSIONS
+        warden.leftovers(sessions)  # the training broker of a process that was killed would keep its port
+        with warden.Session(sessions) as session:
+            session.mark()
+            how(half)
+        half.rename(part)
 
 
-@contextmanager
-def locked(cache: Path, echo: Echo) -> Iterator[None]:
-    """Hold the lock of the cache, and wait for it if another process has it; a process that dies releases it.
+def _half(part: Path) -> Path:
+    return part.with_name(part.name + _HALF)
 
-    Raises:
-        RuntimeUnavailableError: the folder cannot be written.
-    """
+
+def _lock_file(part: Path) -> IO[str]:
+    """Open the file whose lock the maker of a part holds; a process that dies releases it."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = (cache / "lock").open("w", encoding="utf-8")
+        (part.parent / _LOCKS).mkdir(parents=True, exist_ok=True)
+        return (part.parent / _LOCKS / part.name).open("w", encoding="utf-8")
     except OSError as error:
         raise RuntimeUnavailableError(
-            f"{cache} cannot be written ({error.strerror}); set CHAOS_CACHE to a writable folder"
+            f"{part.parent} cannot be written ({error.strerror}); set CHAOS_CACHE to a writable folder"
         ) from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            echo(f"another process is filling {cache}; waiting for it …")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+
+
+def _took(lock: IO[str]) -> bool:
+    """Take a lock if it is free; return whether it was."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove_left(mine: Path) -> None:
+    """Remove parts that killed processes left half made: this one, and each that no process makes now."""
+    shutil.rmtree(_half(mine), ignore_errors=True)
+    for left in mine.parent.glob(f"*{_HALF}"):
+        with _lock_file(left.with_suffix("")) as lock:
+            if _took(lock):
+                shutil.rmtree(left, ignore_errors=True)

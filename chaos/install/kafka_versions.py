@@ -67,10 +67,9 @@ def ensure(version: str, parts: Parts, echo: Echo) -> KafkaProgram:
     wanted = (jars.Module(*jars.BROKER, version), *logging)
     place, ivy = cache.folder(), jars.Ivy(parts.java, parts.spark.home)
     folder = place / f"kafka-{version}-{cache.digest(_RECIPE, *map(str, wanted))}"
-    with cache.locked(place, echo):
-        if not folder.is_dir():
-            echo(f"fetching Kafka {version} …")
-            cache.make(folder, lambda half: _fetch(version, wanted, half, ivy))
+    if not folder.is_dir():
+        echo(f"fetching Kafka {version} …")
+        cache.make(folder, lambda half: _fetch(version, wanted, half, ivy), echo)
     jar_folders.check(folder)
     return KafkaProgram(version, folder)
 

@@ -86,9 +86,8 @@ def ensure(registry: Registry | None, ivy: jars.Ivy, echo: Echo) -> Fetched:
     try:
         folder = place / f"packages-{cache.digest(*registry.recipe())}"
         if not folder.is_dir():
-            with cache.locked(place, echo):
-                echo(f"fetching {', '.join(registry.packages)} and their dependencies …")
-                cache.make(folder, lambda half: registry.fetch(half, ivy))
+            echo(f"fetching {', '.join(registry.packages)} and their dependencies …")
+            cache.make(folder, lambda half: registry.fetch(half, ivy), echo)
         registry.check(folder)
     except RuntimeUnavailableError as error:
         raise RuntimeUnavailableError(f"packages of the pipeline: {error}") from error

@@ -98,16 +98,15 @@ def ensure(version: str, java: Path, kafka_jars: Path, echo: Echo) -> SparkProgr
     locked = _lock(version)
     digest = cache.digest(_RECIPE, version, locked.read_text(encoding="utf-8") if locked else "")
     folder = place / f"spark-{version}-{digest}"
-    with cache.locked(place, echo):
-        try:
-            _connector(place, version, needed.ivy, echo, verify=False)  # first, since it is small and may not exist
-        except RuntimeUnavailableError as error:
-            raise RuntimeUnavailableError(f"{KEY} {version}: {error}") from error
-        if not folder.is_dir():
-            echo(f"fetching Spark {version}, about 300 MB, once …")
-            cache.make(folder, lambda half: _install(version, half))
-        jar_folders.check(folder)
-        return complete(place, version, folder / "pyspark", needed, echo)
+    try:
+        _connector(place, version, needed.ivy, echo, verify=False)  # first, since it is small and may not exist
+    except RuntimeUnavailableError as error:
+        raise RuntimeUnavailableError(f"{KEY} {version}: {error}") from error
+    if not folder.is_dir():
+        echo(f"fetching Spark {version}, about 300 MB, once …")
+        cache.make(folder, lambda half: _install(version, half), echo)
+    jar_folders.check(folder)
+    return complete(place, version, folder / "pyspark", needed, echo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Needed:
 
 
 def complete(place: Path, version: str, home: Path, needed: Needed, echo: Echo, *, verify: bool = False) -> SparkProgram:
-    """Add the connector and the class archive to an installed PySpark. Needs the lock of the cache."""
+    """Add the connector and the class archive to an installed PySpark."""
     connector = tuple(sorted(_connector(place, version, needed.ivy, echo, verify=verify).glob("*.jar")))
     ingredients = Ingredients(needed.java, home, needed.kafka_jars, connector, scala(version))
     archives = class_archives.ensure(place, ingredients, echo)
@@ -223,7 +222,7 @@ def _connector(place: Path, version: str, ivy: jars.Ivy, echo: Echo, *, verify: 
     folder = connector_folder(place, version)
     if not folder.is_dir():
         echo(f"fetching the Kafka connector of Spark {version} …")
-        cache.make(folder, lambda half: _resolve(version, half, ivy))
+        cache.make(folder, lambda half: _resolve(version, half, ivy), echo)
     jar_folders.check(folder)
     return folder
 

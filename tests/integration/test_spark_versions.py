@@ -55,8 +55,7 @@ def test_a_system_with_another_spark_than_the_judge(chaos_session, other):
 @pytest.fixture
 def repository(tmp_path, other, net):
     """Runs a program in a repository whose environment has PySpark 3.5.7 and the wheel; there is no Go."""
-    with cache.locked(cache.folder(), print):
-        go = go_build.find_go(cache.folder(), print)
+    go = go_build.find_go(cache.folder(), print)
     wheel = built(tmp_path / "wheel", f"{go.parent}:{sysconfig.get_path('scripts')}:/usr/bin:/bin")
     programs = installed(wheel, tmp_path / "venv", first=other.spark.home.parent)
     place = tmp_path / "repository"

@@ -85,8 +85,7 @@ def outside(path):
 def with_go():
     """A path with the Go that builds the proxy of a clone."""
     artifacts.ensure(print)
-    with cache.locked(cache.folder(), print):
-        go = go_build.find_go(cache.folder(), print)
+    go = go_build.find_go(cache.folder(), print)
     return os.pathsep.join((str(go.parent), os.environ["PATH"]))
 
 

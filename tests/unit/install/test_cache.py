@@ -1,8 +1,10 @@
-import fcntl
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
+from typing import IO
 
 import psutil
 import pytest
@@ -31,7 +33,7 @@ def test_a_part_is_made_once(tmp_path: Path) -> None:
     """A part that exists is never made again."""
     made: list[Path] = []
     for _ in range(2):
-        cache.make(tmp_path / "part", made.append)
+        cache.make(tmp_path / "part", made.append, print)
 
     assert len(made) == 1
 
@@ -44,7 +46,7 @@ def test_a_part_that_could_not_be_made_is_not_there(tmp_path: Path) -> None:
         raise OSError
 
     with pytest.raises(OSError):  # noqa: PT011 - its own
-        cache.make(tmp_path / "part", broken)
+        cache.make(tmp_path / "part", broken, print)
 
     assert not (tmp_path / "part").exists()
 
@@ -55,9 +57,10 @@ def test_what_an_earlier_process_left_half_made_is_ignored_and_removed(tmp_path:
         (tmp_path / left).mkdir()
         (tmp_path / left / "old").touch()
 
-    cache.make(tmp_path / "part", lambda half: (half / "new").touch())
+    cache.make(tmp_path / "part", lambda half: (half / "new").touch(), print)
 
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["part", "part/new", "sessions"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["locks", "part", "sessions"]
+    assert [path.name for path in (tmp_path / "part").iterdir()] == ["new"]
 
 
 STARTS = """
@@ -70,7 +73,7 @@ def make(half):
     print(started.pid, flush=True)
     {end}
 
-cache.make(Path(sys.argv[1]) / "part", make)
+cache.make(Path(sys.argv[1]) / "part", make, lambda line: None)
 """
 
 
@@ -100,7 +103,7 @@ def test_what_an_earlier_process_left_running_is_ended(tmp_path: Path) -> None:
                 one.kill()
         first.kill()
 
-    cache.make(tmp_path / "part", lambda _half: None)
+    cache.make(tmp_path / "part", lambda _half: None, print)
 
     clock.wait_until(lambda: gone(left.pid), within_s=120, reason="what was left to end")
     assert list((tmp_path / "sessions").iterdir()) == []
@@ -114,42 +117,72 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_two_processes_take_turns(tmp_path: Path) -> None:
-    """While one fills the cache, another says that it waits, and goes on when the first is done."""
-    code = (
-        "import sys; from pathlib import Path; from chaos.install import cache\n"
-        "with cache.locked(Path(sys.argv[1]), print):\n"
-        "    print('in', flush=True); sys.stdin.read(1); Path(sys.argv[1], 'done').touch()"
-    )
-    said: list[str] = []
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+MAKES = """
+import sys
+from pathlib import Path
+from chaos.install import cache
+
+def make(half):
+    print("in", flush=True)
+    {then}
+    (half / "first").touch()
+
+cache.make(Path(sys.argv[1]) / "part", make, print)
+"""
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[IO[bytes]]:
+    """Another process makes the part, until its standard input is closed, which is yielded."""
+    command = [sys.executable, "-c", MAKES.replace("{then}", "sys.stdin.read(1)"), str(folder)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE) as first:
         assert first.stdin is not None
         assert first.stdout is not None
         assert first.stdout.readline() == b"in\n"
-        end_first = first.stdin.close
+        yield first.stdin
+
+
+def test_a_part_that_another_process_makes_is_waited_for(tmp_path: Path) -> None:
+    """It is made once, and the one that waits says so."""
+    made: list[Path] = []
+    said: list[str] = []
+    with making(tmp_path) as stdin:
 
         def echo(line: str) -> None:
             said.append(line)
-            end_first()
+            stdin.close()
 
-        with cache.locked(tmp_path, echo):
-            assert (tmp_path / "done").exists()
+        cache.make(tmp_path / "part", made.append, echo)
 
-    assert said == [f"another process is filling {tmp_path}; waiting for it …"]
+        assert (tmp_path / "part" / "first").exists()
+
+    assert made == []
+    assert said == [f"another process is making part in {tmp_path}; waiting for it …"]
 
 
-def test_the_lock_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
-    """A process that was killed while it filled the cache does not block others."""
-    code = (
-        "import os, sys; from pathlib import Path; from chaos.install import cache\n"
-        "with cache.locked(Path(sys.argv[1]), print): os._exit(9)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+def test_a_part_is_made_beside_another_process_that_makes_another(tmp_path: Path) -> None:
+    """A long download keeps nobody from starting, and is not taken for one that a killed process left."""
+    said: list[str] = []
+    with making(tmp_path) as stdin:
+        cache.make(tmp_path / "other", lambda half: (half / "new").touch(), said.append)
+
+        assert (tmp_path / "other" / "new").exists()
+        assert (tmp_path / "part.half").is_dir()
+        stdin.close()
+
+    assert (tmp_path / "part" / "first").exists()
+    assert said == []
+
+
+def test_a_process_that_was_killed_while_it_made_a_part_blocks_nobody(tmp_path: Path) -> None:
+    """Its lock ends with it."""
+    code = MAKES.replace("{then}", "import os; os._exit(9)")
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, capture_output=True)
     said: list[str] = []
 
-    with cache.locked(tmp_path, said.append), (tmp_path / "lock").open() as other, pytest.raises(BlockingIOError):
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    cache.make(tmp_path / "part", lambda _half: None, said.append)
 
+    assert (tmp_path / "part").is_dir()
     assert said == []
 
 
@@ -157,8 +190,5 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     """The message names the variable to set."""
     (tmp_path / "file").touch()
 
-    with (
-        pytest.raises(RuntimeUnavailableError, match=r"file/cache cannot be written .*set CHAOS_CACHE"),
-        cache.locked(tmp_path / "file" / "cache", print),
-    ):
-        pass
+    with pytest.raises(RuntimeUnavailableError, match=r"file/cache cannot be written .*set CHAOS_CACHE"):
+        cache.make(tmp_path / "file" / "cache" / "part", lambda _half: None, print)
