@@ -37,6 +37,7 @@ _MOST_HELD = 8  # times `Limits.most_rows`: 16 bytes each
 _FACTOR = 0x5851F42D4C957F2D
 _INVERSE = pow(_FACTOR, -1, 2**64)
 _DEFAULT = Limits()
+_BLOCK_BITS = 10
 _NEVER = np.iinfo(np.int64).max
 Hashes = NDArray[np.uint64]
 _Log = tuple[Longs, Longs, Longs]  # partition, offset and print of its rows, in this order
@@ -142,6 +143,51 @@ def compare(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question, l
                 firsts[number] = int(log[1][count]) if count < len(log[1]) else int(log[1][-1]) + 1
         rows, records = rows + found[0], records + found[1]
     return Compared(first_records, first_rows, rows, records, sides)
+
+
+def by_counts(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question) -> Compared | None:
+    """Find the part of two logs that `compare` finds if the rest of the sink is an exact copy, without holding rows.
+
+    If all records were processed, the number of rows on both sides determines the cut. The caller must compare the rest: if it
+    is no copy, this is not the cut. None if there is no such cut.
+
+    Args:
+        wanted: as in `compare`.
+    """
+    all_processed = all(asked.positions.get(number, 0) >= ends.lso for number, ends in fixed.source.items())
+    if asked.anywhere or fixed.compacted or not all_processed:
+        return None
+    of_source, of_sink = _begun(fixed.source), _begun(fixed.sink)
+    sides = frozenset(name for name, begun in (("source", of_source), ("sink", of_sink)) if begun)
+    records, rows = (
+        {row["partition"]: row["count"] for row in log.groupBy("partition").count().collect()} for log in (wanted, sink)
+    )
+    cuts = {number: rows.get(number, 0) - records.get(number, 0) for number in of_source.keys() | of_sink.keys()}
+    for number, left in cuts.items():
+        expired, ends = of_source.get(number, 0), fixed.sink.get(number)
+        rows_at_most = expired if asked.single or not expired else _NEVER
+        records_at_most = 0 if ends is None or ends.lso < ends.hw else of_sink.get(number, 0)  # the missing ones may be hidden
+        if not -records_at_most <= left <= rows_at_most:
+            return None
+    return Compared(
+        {number: _offset_at(wanted, number, -left) for number, left in cuts.items() if left < 0},
+        {number: _offset_at(sink, number, left) for number, left in cuts.items() if left > 0},
+        sum(left for left in cuts.values() if left > 0),
+        -sum(left for left in cuts.values() if left < 0),
+        sides,
+    )
+
+
+def _offset_at(log: DataFrame, number: int, place: int) -> int:
+    """Return the offset of the row at a place of a partition, counted from 0; behind the last one, the next free offset."""
+    rows = log.where(F.col("partition") == number).selectExpr("offset", f"shiftright(offset, {_BLOCK_BITS}) AS block")
+    found = arrow.table(rows.groupBy("block").count()).sort_by("block")
+    blocks, counts = longs(found, "block", "count")
+    ends = np.cumsum(counts)
+    at = min(int(np.searchsorted(ends, place, side="right")), len(blocks) - 1)
+    offsets = np.sort(longs(arrow.table(rows.where(F.col("block") == int(blocks[at])).select("offset")), "offset")[0])
+    inside = place - int(ends[at] - counts[at])
+    return int(offsets[inside]) if inside < len(offsets) else int(offsets[-1]) + 1
 
 
 def _begun(ends: Ends) -> dict[int, int]:

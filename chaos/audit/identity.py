@@ -43,7 +43,7 @@ from chaos.common.errors import InconclusiveError, one_line
 from chaos.expectation import expressions
 from chaos.judging import spark_session
 from chaos.matching import answers, row_ids
-from chaos.matching.fast import alignment, small
+from chaos.matching.fast import alignment, copies, small
 from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
 from verifiers.base import Bounds, Evidence
@@ -238,6 +238,8 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
     if not expired.begins(logs.fixed):
         return _by_key(logs, demanded, anywhere=anywhere, limits=limits)
     question = expired.Question(_positions(logs), anywhere)
+    if logs.records >= limits.driver_rows and (right := _copy_behind_the_cut(logs, demanded, question, limits)):
+        return right
     compared = expired.compare(_wanted(logs.source, demanded), logs.sink, logs.fixed, question, limits)
     left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
     asked = _by_key(left, demanded, anywhere=anywhere, limits=limits)
@@ -246,16 +248,33 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
 
 def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Prepared:
     wanted = _wanted(logs.source, demanded)
-    copied = None if anywhere else alignment.compare(wanted, logs.sink, _positions(logs), limits)
+    copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), logs.records, limits)
     if copied is not None and not len(copied.doubtful):
-        columns = "id long, partition int, value string, required boolean, position long"
-        nothing = logs.source.sparkSession.createDataFrame([], columns)
-        bounds = _whole(logs.fixed.sink, _partitions(logs) + 1)
-        evidence = Evidence("sink", nothing, logs.sink.limit(0), bounds, _positions(logs))
-        return Prepared(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
+        return _of_copy(logs, copied)
     narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
     are_few = logs.records <= _DEFAULT.small_rows
     return narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
+
+
+def _copy_behind_the_cut(logs: Logs, demanded: Model, asked: expired.Question, limits: Limits) -> Prepared | None:
+    """Prepare large logs that begin above 0 if the rest of the sink is a copy of the rest of the source; else return None."""
+    compared = expired.by_counts(_wanted(logs.source, demanded), logs.sink, logs.fixed, asked)
+    if compared is None:
+        return None
+    left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
+    copied = copies.compare(_wanted(left.source, demanded), left.sink, asked.positions, logs.records, limits)
+    if copied is None or not copied.rows or len(copied.doubtful):
+        return None
+    return replace(_of_copy(left, copied), compared=compared)
+
+
+def _of_copy(logs: Logs, copied: Copied) -> Prepared:
+    """Prepare evidence without rows for a sink that is known to be a copy."""
+    columns = "id long, partition int, value string, required boolean, position long"
+    nothing = logs.source.sparkSession.createDataFrame([], columns)
+    bounds = _whole(logs.fixed.sink, _partitions(logs) + 1)
+    evidence = Evidence("sink", nothing, logs.sink.limit(0), bounds, _positions(logs))
+    return Prepared(evidence, unique=True, unnamed=logs.source.limit(0), why="", copied=copied.rows)
 
 
 def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
@@ -265,7 +284,7 @@ def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
 
 def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Prepared | None:
     """Prepare the records and rows of doubtful keys alone; None if they are too many."""
-    most = alignment.worth_asking(copied, limits)
+    most = alignment.worth_asking(copied.rows, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
     of_keys = partial(alignment.of_doubtful_keys, copied=copied)

@@ -148,7 +148,7 @@ def _due(
             return False
         compared = _compared(rows, logs, positions, anywhere=False)
         both = (rows, logs.sink) if compared is None else (compared.of_source(rows), compared.of_sink(logs.sink))
-        found.append((sums.compared(*both, positions), compared))
+        found.append((sums.compared(*both, positions, logs.records), compared))
         return found[0][0] is not None and (compared is None or not compared.records)
 
     try:

@@ -107,7 +107,7 @@ def test_many_doubtful_rows_are_asked_about_with_all_others(spark):
     for few, is_narrow in ((0, False), (200, True)):
         limits = Limits(small_rows=few)
         by_sums = sums.by_sums(found, sink, anywhere=True, limits=limits)
-        by_place = sums.by_place(found, sink, sums.compared(due, sink, {0: 200}), limits)
+        by_place = sums.by_place(found, sink, sums.compared(due, sink, {0: 200}, 400), limits)
         assert [by_sums.proved > 0, by_place.beyond is not None] == [is_narrow] * 2
 
 

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from chaos.audit import expired
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit import query as audit_expected
@@ -17,6 +18,7 @@ from chaos.matching.fast import PLAIN
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
+from verifiers.single_scan.groups import Limits
 
 COLUMNS = "partition int, offset long, key string, value string"
 COPY = "SELECT key, value, partition, offset FROM source"
@@ -40,7 +42,8 @@ def audited(spark, tmp_path):
         elif how.get("dense"):
             asked = audit_identity.dense(logs, audit_identity.model("identity"))
         else:
-            asked = audit_identity.by_key(logs, audit_identity.model("identity"), anywhere=anywhere)
+            limits = how.get("limits", Limits())
+            asked = audit_identity.by_key(logs, audit_identity.model("identity"), anywhere=anywhere, limits=limits)
         found = {one.verifier: one for one in judge(logs, asked)}
         spark.catalog.clearCache()
         return found
@@ -197,6 +200,46 @@ def test_the_findings_are_those_of_joins(audited, way, seed):
         joined = audited(source, sink, how, **known)
 
     assert quick == joined
+
+
+LARGE = {"limits": Limits(driver_rows=0, chunk_bits=1)}
+
+
+@pytest.mark.parametrize("seed", range(2 * MANY))
+def test_executors_find_what_the_driver_finds(audited, seed):
+    """Whatever has expired, an open transaction hides or a group has not passed, and whether the rest is a copy."""
+    rng = Random(f"executors {seed}")
+    (source, bounds), (sink, sink_ends) = both(rng, {})
+    sink, sink_bounds = retained(sink, sink_ends, rng) if rng.random() < 0.5 else (sink, _whole(sink_ends))
+    if rng.random() < 0.3:
+        sink = [row for row in sink if rng.random() > 0.03]
+    if rng.random() < 0.3:
+        sink_bounds = {home: replace(one, hw=one.hw + rng.randrange(2)) for home, one in sink_bounds.items()}
+    known = {"source": bounds, "sink": sink_bounds}
+    if rng.random() < 0.3:
+        known["positions"] = {home: one.hw - rng.randrange(3) for home, one in bounds.items()}
+
+    assert audited(source, sink, LARGE, **known) == audited(source, sink, {}, **known)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "ends", "unknown"),
+    [
+        pytest.param(range(4, 10), range(10), (4, 0), "values", id="the source begins above 0"),
+        pytest.param(range(10), range(3, 10), (0, 3), "gaps", id="the sink does"),
+        pytest.param(range(4, 10), range(3, 10), (4, 3), "values", id="both do"),
+    ],
+)
+def test_no_rows_are_held_for_a_large_copy(audited, monkeypatch, source, sink, ends, unknown):
+    """The numbers of rows show where the compared part begins."""
+    monkeypatch.setattr(expired, "compare", None)
+    whole = log(*(("k", str(number)) for number in range(10)))
+    known = {name: {0: Bounds(low, 10, 10)} for name, low in zip(("source", "sink"), ends, strict=True)}
+
+    found = audited([whole[at] for at in source], [whole[at] for at in sink], LARGE, **known)
+
+    assert {name for name, one in found.items() if one.verdict is Verdict.UNKNOWN} >= {unknown}
+    assert {one.count for one in found.values()} == {0}
 
 
 def log(*rows):

@@ -31,7 +31,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.matching.fast import are_off
 from verifiers import arrow
 from verifiers.single_scan.groups import Limits, Longs
 from verifiers.single_scan.runs import Runs
@@ -40,8 +39,9 @@ _Pair = tuple[int, Longs, Longs]  # a partition, and a piece of either log
 _NONE = np.empty(0, np.int32)
 _NOTHING = np.empty((3, 0), np.int64)
 _DEFAULT = Limits()
-_KEY = "hash(key)"  # a row without a key has a hash, too, but the print of no record
-_ROW = ("offset", "IF(key IS NULL, 0L, xxhash64(key, value)) AS print", f"{_KEY} AS key")
+KEY = "hash(key)"  # a row without a key has a hash, too, but the print of no record
+PRINT = "IF(key IS NULL, 0L, xxhash64(key, value)) AS print"
+_ROW = ("offset", PRINT, f"{KEY} AS key")
 _ALIKE_AT_ONCE = 4  # a single record that recurs would often be taken for another one
 _MOST_BREAKS = 20_000  # a log with more is quicker to join
 SHARE = 8  # if more than one in so many rows is doubtful, it is quicker to match all
@@ -67,20 +67,22 @@ class Copied:
     aligned: Runs | None
 
 
-def worth_asking(copied: Copied, limits: Limits) -> int:
-    """Return the greatest number of doubtful rows for which it is quicker to match these alone than all."""
-    return max(limits.small_rows, min(limits.most_rows, copied.rows // SHARE))
+def worth_asking(rows: int, limits: Limits) -> int:
+    """Return the greatest number of doubtful rows for which it is quicker to match these alone than all.
+
+    Args:
+        rows: number of rows of the whole sink.
+    """
+    return max(limits.small_rows, min(limits.most_rows, rows // SHARE))
 
 
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
-    """Compare the sink with the demanded records; None if nothing is certain, or accelerators are off.
+    """Compare the sink with the demanded records; None if nothing is certain.
 
     Args:
         wanted: partition, offset, key and value of demanded records; the sink has these columns, too.
         positions: how far each partition of the source was processed; 0 for a missing partition.
     """
-    if are_off():
-        return None
     compared = _Comparison(limits)
     try:
         with ThreadPoolExecutor(2) as pool:
@@ -95,7 +97,7 @@ def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], li
 def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
     """Select the rows, or records, of doubtful keys; rows without a key are among them."""
     doubtful = arrow.frame(rows.sparkSession, pa.table({"_key": copied.doubtful.astype(np.int32)}))
-    return rows.withColumn("_key", F.expr(_KEY)).join(F.broadcast(doubtful), "_key", "left_semi").drop("_key")
+    return rows.withColumn("_key", F.expr(KEY)).join(F.broadcast(doubtful), "_key", "left_semi").drop("_key")
 
 
 # reading -------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.matching import row_ids
 from chaos.matching.demanded import Demanded
-from chaos.matching.fast import alignment, are_off
+from chaos.matching.fast import alignment, are_off, copies
 from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
 from verifiers.single_scan.groups import Limits, Longs, longs
@@ -52,16 +52,22 @@ class Narrowed:
     are_none: bool = False
 
 
-def compared(rows: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
-    """Compare the sink with rows that have places; None if nothing is certain, or two of them share a place."""
-    return alignment.compare(row_ids.keyed(rows), row_ids.keyed(sink), positions, limits)
+def compared(
+    rows: DataFrame, sink: DataFrame, positions: Mapping[int, int], records: int, limits: Limits = _DEFAULT
+) -> Copied | None:
+    """Compare the sink with rows that have places; None if nothing is certain, or two of them share a place.
+
+    Args:
+        records: number of rows of both, roughly.
+    """
+    return copies.compare(row_ids.keyed(rows), row_ids.keyed(sink), positions, records, limits)
 
 
 def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = _DEFAULT) -> Narrowed:
     """Select the rows of doubtful keys, once all were compared; all rows if they are many."""
     if not len(copied.doubtful):
         return _nothing(found, sink, copied.rows)
-    most = alignment.worth_asking(copied, limits)
+    most = alignment.worth_asking(copied.rows, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return Narrowed(found, sink)
     of_keys = partial(alignment.of_doubtful_keys, copied=copied)
