@@ -287,9 +287,25 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
         sys.executable if here else context.pythonExec
     )  # for Spark's Python workers: python3 of the path may be another version
     context.pythonExec = settings.get("spark.pyspark.python", own)
+    _expect_end(context)
     spark = SparkSession.builder.getOrCreate()
     remember_classes(spark)
     return spark
+
+
+def _expect_end(context: Any) -> None:
+    """Keep PySpark's server of accumulators from printing a stack trace if the JVM is killed; `held` reports that in a line.
+
+    The JVM connects to it once executors have run Python code, whether that has accumulators or not.
+    """
+    server = context._accumulatorServer  # noqa: SLF001 - PySpark has no other way to it
+    inherited = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            inherited(request, address)
+
+    server.handle_error = handle_error
 
 
 def _gateway(conf: SparkConf, log: Path) -> Any:
