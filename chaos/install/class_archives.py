@@ -14,6 +14,7 @@ One broker and one Spark make them: they live a short life together, and at thei
 """
 
 import functools
+import math
 import os
 import shutil
 import socket
@@ -153,9 +154,13 @@ def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
 
 
 def remove_useless(place: Path) -> None:
-    """Remove archives, of 250 MB each, for a Spark that is gone, e.g. with its virtual environment."""
+    """Remove archives, of 250 MB each, for a Spark that is gone, or that was installed anew at the same place.
+
+    Each job of a CI system does the latter: without this, a cache that it keeps would grow with each job.
+    """
     for made_for in place.glob(f"*/{_MADE_FOR}"):
-        if not Path(made_for.read_text(encoding="utf-8")).is_dir():
+        jars = (Path(made_for.read_text(encoding="utf-8")) / "jars").glob("*.jar")
+        if max((jar.stat().st_mtime for jar in jars), default=math.inf) > made_for.stat().st_mtime:
             shutil.rmtree(made_for.parent, ignore_errors=True)
 
 

@@ -110,6 +110,22 @@ def test_archives_of_a_spark_that_is_gone_are_removed(ingredients: Ingredients, 
     assert sorted(one.name for one in cache.iterdir()) == ["earlier", "here"]
 
 
+def test_archives_of_a_spark_that_was_installed_anew_are_removed(ingredients: Ingredients, tmp_path: Path) -> None:
+    """A JVM compares the times of the jars, so these archives fit no more; a CI job installs Spark each time."""
+    ingredients.java.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    ingredients.java.chmod(0o755)
+    made = tmp_path / "cache" / "archives-1"
+    made.mkdir(parents=True)
+    class_archives.make(ingredients, made, lambda _line: None)
+    later = (made / "made-for").stat().st_mtime + 60
+    for jar in (ingredients.spark_home / "jars").glob("*.jar"):
+        os.utime(jar, (later, later))
+
+    class_archives.remove_useless(made.parent)
+
+    assert not made.exists()
+
+
 def test_an_archive_that_a_jvm_crashes_on_is_removed(ingredients: Ingredients, tmp_path: Path) -> None:
     """Whatever was written, each archive is tried on a JVM before it is kept."""
     ingredients.java.write_text("#!/bin/sh\nexit 134\n", encoding="utf-8")
