@@ -33,12 +33,14 @@ from chaos.common.version import version
 if TYPE_CHECKING:
     from chaos.scenario.model import Scenario
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+_HELP = (__doc__ or "").replace(",\n", ", ")  # a terminal of any width breaks the lines itself
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=_HELP)
 
 _NAME = "chaos"
 _OTHER_NAME = "kafka-spark-chaos"  # where `chaos` is the command of another package, such as Chaos Toolkit
 _FILE = Path("scenarios.yaml")
 _BROKERS = 3
+_FOUND_FINE = {"machine": "Linux, with enough memory and disk", "addresses": "free for Kafka, Spark and the proxy"}
 _DEFECT, _INTERRUPTED = 70, 130  # EX_SOFTWARE of sysexits.h; 128 and the number of SIGINT
 Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
 
@@ -174,10 +176,12 @@ def demo(
 
 @app.command()
 def museum(
-    holes: Annotated[list[str] | None, typer.Argument(help="which; without a name, all that this machine can show")] = None,
+    holes: Annotated[
+        list[str] | None, typer.Argument(help="names of defects (--list); without one, all that this machine can show")
+    ] = None,
     *,
-    listed: Annotated[bool, typer.Option("--list", help="only say what there is, and what this machine lacks for it")] = False,
-    folder: Annotated[Path, typer.Option(help="where the holes are")] = Path("museum"),
+    listed: Annotated[bool, typer.Option("--list", help="only list the defects, and what this machine lacks for them")] = False,
+    folder: Annotated[Path, typer.Option(help="the folder of the defects, in a clone of this project")] = Path("museum"),
 ) -> None:
     """Show defects of released clients: bad and good versions under one schedule each."""
     from chaos.cli import museum as shown  # noqa: PLC0415
@@ -200,7 +204,7 @@ def plan(
         typer.echo(f"{scenario.name}  [{', '.join(scenario.tags)}]  {scenario.title}")
         for line in describe(planned(scenario, seed)) or ["nothing is broken"]:
             typer.echo(f"    {line}")
-        typer.echo(f"    expect {', '.join(_predictions(scenario))}")
+        typer.echo(f"    expect {_predicted(scenario)}")
 
 
 @app.command()
@@ -335,7 +339,11 @@ def topics(  # noqa: PLR0913 - one argument for each option
     sink: Sink = None,
     group: Group = "",
     identity: Annotated[
-        str, typer.Option(help="what identifies a record: dense-key, key, header:NAME, or SQL over key, value and headers")
+        str,
+        typer.Option(
+            help="what identifies a record: dense-key (keys are decimal numbers), key (any text), header:NAME, or SQL over "
+            "key, value and headers"
+        ),
     ] = "dense-key",
     routing: Routing = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
@@ -345,7 +353,12 @@ def topics(  # noqa: PLR0913 - one argument for each option
     landing: Landing = "",
     external: External = "",
 ) -> None:
-    """Compare two topics, or two folders of Parquet, by a model or a query."""
+    """Compare two topics, or two folders of Parquet, by a model or a query.
+
+    It needs --bootstrap, --source and --sink (or --landed), and one of --model and --expected-sql. A copy is compared so:
+
+    chaos audit topics --bootstrap localhost:9092 --source orders --sink copies --identity key --model identity
+    """
     from chaos.audit import command  # noqa: PLC0415
     from chaos.audit.topics import OfTopics  # noqa: PLC0415
     from chaos.audit.where import Where  # noqa: PLC0415
@@ -393,7 +406,7 @@ def follow(  # noqa: PLR0913
     sink: Sink = None,
     group: Group = "",
     identity: Annotated[
-        str, typer.Option(help="what identifies a record: key, header:NAME, or row for key and value")
+        str, typer.Option(help="what identifies a record: key (dense-key means it too), header:NAME, or row (key and value)")
     ] = "dense-key",
     routing: Routing = "same",
     external: External = "",
@@ -425,11 +438,18 @@ def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
     failed = False
     for name, check in checks.items():
         try:
-            typer.echo(f"ok      {name:22}{check() or ''}")
+            typer.echo(f"ok      {name:22}{check() or _FOUND_FINE.get(name, '')}")
         except (RuntimeUnavailableError, PluginError) as error:
             failed = True
             typer.echo(f"{word:8}{name:22}{error}")
     return failed
+
+
+def _predicted(scenario: "Scenario") -> str:
+    """Join the predictions; where all are ``valid``, the word stands once."""
+    if scenario.expect != "not_sent" and set(scenario.expected.values()) == {"valid"}:
+        return f"valid: {', '.join(scenario.expected)}"
+    return ", ".join(_predictions(scenario))
 
 
 def _predictions(scenario: "Scenario") -> Iterator[str]:

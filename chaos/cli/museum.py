@@ -47,7 +47,10 @@ def main(museum: Path, names: list[str], *, only_listed: bool, say: Callable[[st
     """
     holes = {hole.name: hole for hole in _holes(museum)}
     if not holes:
-        raise ScenarioError(f"{museum} has no holes; call this in a clone of the project, or name its folder: --folder")
+        raise ScenarioError(
+            f"{museum} has no holes, as the museum calls its defects; the wheel is without them: call this in a clone of the "
+            "project, or name the folder: --folder"
+        )
     unknown = next((name for name in names if name not in holes), None)
     if unknown is not None:
         raise ScenarioError(f"there is no hole {unknown}{did_you_mean(unknown, holes)}; there are: {', '.join(holes)}")
