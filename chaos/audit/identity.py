@@ -199,7 +199,8 @@ def dense(logs: Logs, demanded: Model) -> Prepared:
     expected = rows.select("id", "partition", value, required, F.col("offset").alias("position"))
     evidence = Evidence("sink", expected, logs.sink, bounds, _positions(logs))
     otherwise = partial(by_key, logs, demanded)
-    return Prepared(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
+    wrong = "keys are not decimal numbers"
+    return Prepared(evidence, False, rows.where("id IS NULL"), wrong, otherwise=otherwise)  # noqa: FBT003 - `unique`
 
 
 def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
