@@ -28,6 +28,7 @@ K = TypeVar("K", bound=Hashable)
 
 COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _WIDE = 120
+_OTHER_COLUMNS = 48  # verdict, recovery, wall and seed, with the space between them
 _ACROSS = "pipeline"
 _NOT_SENT = "NOT SENT"
 _FIXED = frozenset({"rows", "expected", "set_up", "drain", "observe", "judge", "report"})
@@ -38,9 +39,11 @@ def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
 
     Args:
         reports: in the order they ran.
-        width: columns of the terminal; below 120 the findings go under the name of the scenario.
+        width: columns of the terminal; below 120, or beside a name that is too long for half of them, the findings go under the
+            name of the scenario.
     """
-    wide = width >= _WIDE
+    longest = max((len(report.scenario) for report in reports), default=0)
+    wide = width >= _WIDE and longest <= (width - _OTHER_COLUMNS) // 2
     table = Table(box=box.SIMPLE_HEAD, width=width, pad_edge=False)
     for name in ("scenario", "findings") if wide else ("scenario and findings",):
         table.add_column(name, ratio=1, overflow="fold")

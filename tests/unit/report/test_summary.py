@@ -16,7 +16,7 @@ def printed(renderable: RenderableType, width: int = 140) -> str:
     return as_text(renderable, width=width, colour=False).replace("\u00a0", " ")
 
 
-@pytest.mark.parametrize("width", [100, 140])
+@pytest.mark.parametrize("width", [100, 120, 140])
 def test_a_row_fits_the_width_and_says_everything(run: Fabricated, width: int) -> None:
     """Name, findings, verdict, recovery, wall time, seed: none cut, none broken in two."""
     text = printed(summary_table([run.report(scenario=LONG)], width), width)
