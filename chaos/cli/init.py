@@ -305,14 +305,14 @@ def _next(file: Path) -> Iterator[str]:
     steps = {
         "chaos doctor": "checks what this machine lacks, and says how to mend it",
         f"chaos plan{named}": "shows what each scenario breaks, and when; starts nothing",
-        f"pytest -m chaos {path}": "runs them, one after the other",
+        f"pytest -m chaos {init_ci.as_typed(str(file))}": "runs them, one after the other",
     }
     width = max(map(len, steps))
     yield "what to type next:"
     for typed, meaning in steps.items():
         yield f"  {typed:{width}}  {meaning}"
     if file.name != NAME:
-        yield f"pytest collects this file only if its ini names it: chaos_files = {file}"
+        yield f"to leave -o out, write into pytest's ini: chaos_files = {file}"
     if seen := [name for name in _MADE_BY_RUNS if _is_seen_by_git(name)]:
         yield f".gitignore lacks {' and '.join(seen)}: runs make {'them' if len(seen) > 1 else 'it'} here"
 

@@ -55,7 +55,7 @@ class Workflow:
             InitUsageError: it cannot be written.
         """
         file, entry = Path(self.system.file), self.system.entry
-        job = Job(self.install or _placeholder(self.system.file), self.packages, _as_typed(self.scenarios))
+        job = Job(self.install or _placeholder(self.system.file), self.packages, as_typed(self.scenarios))
         _make(file.parent)
         init_files.write(file, text(self.system, job), "check permissions and free space")
         yield f"wrote {file}: it runs {self.scenarios} {self.system.runs}"
@@ -130,7 +130,7 @@ def _placeholder(file: str) -> str:
     return f'echo "{said}" >&2; exit 1'
 
 
-def _as_typed(scenarios: str) -> str:
+def as_typed(scenarios: str) -> str:
     """Return the arguments of pytest for these scenarios; a file with another name than the usual one needs an option."""
     path = shlex.quote(scenarios)
     is_known = Path(scenarios).name == NAME or Path(scenarios).suffix not in _YAML

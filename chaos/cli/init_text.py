@@ -136,7 +136,7 @@ pipelines:
 """
 _FIRST = """
 scenarios:
-  # Nothing is broken. If this is not VALID, no other result means anything.
+  # Nothing is broken. If this is not VALID, mend the program or its declaration above first, before you read another result.
   - name: baseline
     title: "Nothing is broken: every record arrives once, in order"
     tags: [smoke]
