@@ -156,7 +156,7 @@ class Stage:
 def _moral(reports: Sequence[Report]) -> str:
     twice = sum(found(report).get("duplicates", 0) for report in reports)
     return (
-        "Both scenarios ended as expected. The same kill left no trace in the output of one program, and wrote "
+        "Both scenarios ended as announced. The same kill left no trace in the output of one program, and wrote "
         f"{twice} rows twice into the output of the other. For pytest each is a test: the first passes, the second fails."
     )
 
