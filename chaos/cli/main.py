@@ -86,6 +86,9 @@ def parts(
 def doctor(
     *,
     containers: Annotated[bool, typer.Option("--containers", help="fail if anything that containers need is missing")] = False,
+    museum: Annotated[
+        bool, typer.Option("--museum", help="fetch what each hole of ./museum needs, and fail if one cannot be shown here")
+    ] = False,
 ) -> None:
     """Check what this machine lacks, and say how to mend it."""
     from chaos.cluster import addresses  # noqa: PLC0415
@@ -109,6 +112,10 @@ def doctor(
     of_containers = {f"containers {name}": check for name, check in docker_checks.CHECKS.items()}
     word = "MISSING" if containers else "without"
     lacking = _examined({"docker": docker_checks.daemon}, word) or _examined(of_containers, word)
+    if museum:
+        from chaos.cli import museum as shown  # noqa: PLC0415
+
+        failed |= _examined(shown.checks(Path("museum"), typer.echo), "MISSING")
     raise typer.Exit(4 if failed or (containers and lacking) else 0)
 
 

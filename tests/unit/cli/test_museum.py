@@ -1,9 +1,11 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from chaos.cli import museum
 from chaos.common.errors import RuntimeUnavailableError, ScenarioError
+from chaos.install import artifacts, kafka_versions, packages
 from tests.unit.wording import raised
 
 SCENARIOS = """\
@@ -61,6 +63,37 @@ def test_what_cannot_be_shown_is_not_run(folder, ran):
     assert [line.startswith("not run: two: python0.9") for line in said] == [True]
     with raised(RuntimeUnavailableError, "two", "python0.9"):
         museum.main(folder, ["two"], only_listed=False, say=said.append)
+
+
+def test_only_the_holes_that_are_named_are_read(folder, ran):
+    """What another one needs is not asked for, and its file may even be wrong."""
+    (folder / "two" / "scenarios.yaml").write_text("version: 0", encoding="utf-8")
+
+    assert museum.main(folder, ["one"], only_listed=False, say=print) == 0
+
+    assert len(ran) == 1
+
+
+def test_the_doctor_fetches_what_each_hole_needs(folder, monkeypatch):
+    """A version that cannot be had, and a runtime that is not there, are named with the hole."""
+    fetched: list[tuple[str, ...]] = []
+
+    def ensure(registry, _ivy, _echo):
+        registry.recipe()
+        fetched.append(registry.packages)
+        return packages.NO_PACKAGES
+
+    monkeypatch.setattr(artifacts, "ensure", lambda _echo: SimpleNamespace(java="java"))
+    monkeypatch.setattr(artifacts, "of_spark", lambda _version, parts, _echo: parts)
+    monkeypatch.setattr(kafka_versions, "ensure", lambda *_: None)
+    monkeypatch.setattr(packages, "ensure", ensure)
+
+    checks = museum.checks(folder, print)
+
+    assert checks["one"]() == "a==1"
+    with pytest.raises(RuntimeUnavailableError, match=r"python0\.9"):
+        checks["two"]()
+    assert fetched == [("a==1",)]
 
 
 def test_a_hole_or_a_museum_that_is_not_there(folder, tmp_path):
