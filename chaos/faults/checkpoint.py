@@ -24,8 +24,8 @@ _BATCH_WITHIN_S = 180.0  # seconds on a quiet machine; a driver that was just st
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
 _LATER_S = 0.25
 _TRIES = 8
-_STATE = "state"
-Damage = Literal["commit_deleted", "offsets_torn", "lost", "state_lost", "older_copy"]
+_STATE, _METADATA = "state", "metadata"
+Damage = Literal["commit_deleted", "metadata_deleted", "offsets_torn", "lost", "state_lost", "older_copy"]
 
 
 class CheckpointFault(RestartedFault):
@@ -37,13 +37,14 @@ class CheckpointFault(RestartedFault):
 class DamageCheckpoint(CheckpointFault):
     """The pipeline dies, and its checkpoint is damaged before it is started again.
 
-    ==============  ==================================================================================================
-    commit_deleted  the newest commit is deleted: Spark plans its batch again, with the same range
-    offsets_torn    the newest plan is cut in its middle: Spark refuses to start, until the batch is removed (`repair`)
-    lost            all of it is deleted: Spark begins at the start of the source
-    state_lost      the files of its state stores are deleted, but not its plans and commits: the state cannot be loaded
-    older_copy      copied at the trigger, put back ``restore_after`` later: Spark plans old batches again
-    ==============  ==================================================================================================
+    ================  ====================================================================================================
+    commit_deleted    the newest commit is deleted: Spark plans its batch again, with the same range
+    metadata_deleted  that, and the file with the query's id is deleted: Spark plans the batch again under another id
+    offsets_torn      the newest plan is cut in its middle: Spark refuses to start, until the batch is removed (`repair`)
+    lost              all of it is deleted: Spark begins at the start of the source
+    state_lost        the files of its state stores are deleted, but not its plans and commits: the state cannot be loaded
+    older_copy        copied at the trigger, put back ``restore_after`` later: Spark plans old batches again
+    ================  ====================================================================================================
     """
 
     provokes = "batches that are planned again, or a query that does not start (Structured Streaming, fault tolerance)"
@@ -306,6 +307,15 @@ def _delete_commit(checkpoint: Path) -> Mapping[str, Any]:
     return {"what": "commit_deleted", "batch": batch, "files": _remove(checkpoint, [(COMMITS, batch), *later])}
 
 
+def _delete_metadata(checkpoint: Path) -> Mapping[str, Any]:
+    """Delete the newest commit, too: without a batch that is done again, another id would show nowhere."""
+    if not (checkpoint / _METADATA).is_file() or not (deleted := _delete_commit(checkpoint)):
+        return {}
+    for name in (_METADATA, f".{_METADATA}.crc"):
+        (checkpoint / name).unlink(missing_ok=True)
+    return {**deleted, "what": "metadata_deleted", "files": [_METADATA, *deleted["files"]]}
+
+
 def _tear_offsets(checkpoint: Path) -> Mapping[str, Any]:
     batch = newest(checkpoint)[OFFSETS]
     if batch is None:
@@ -352,6 +362,7 @@ def _checkpoint(context: FaultContext) -> Path:
 
 _DAMAGES: Mapping[Damage, Callable[[Path], Mapping[str, Any]]] = {
     "commit_deleted": _delete_commit,
+    "metadata_deleted": _delete_metadata,
     "offsets_torn": _tear_offsets,
     "lost": _lose,
     "state_lost": _lose_state,

@@ -77,6 +77,7 @@ FAULTS = {
     "pipeline paused": {"kind": "pause_pipeline", "for": "1s"},
     "driver killed before it commits": {"kind": "crash_before_commit"},
     "commit deleted": {"kind": "damage_checkpoint", "what": "commit_deleted"},
+    "commit and id deleted": {"kind": "damage_checkpoint", "what": "metadata_deleted"},
     "offsets torn": {"kind": "damage_checkpoint", "what": "offsets_torn", "repair": "batch_removed"},
     "checkpoint lost": {"kind": "damage_checkpoint", "what": "lost"},
     "older checkpoint": {"kind": "damage_checkpoint", "what": "older_copy", "restore_after": "1s"},

@@ -128,6 +128,24 @@ def test_a_deleted_commit_makes_its_batch_the_last_that_is_planned(checkpoint, p
     assert pipeline.done == ["crash"]
 
 
+def test_an_id_is_deleted_with_the_newest_commit(checkpoint, aimed):
+    """Spark gives the query another id, and does batch 9 again under it. Without an id, nothing is deleted."""
+    nothing = aimed(what="metadata_deleted")
+    nothing.inject()
+    assert (prove(nothing).effective, newest(checkpoint)) == (False, {"offsets": 10, "commits": 9})
+
+    for name in ("metadata", ".metadata.crc"):
+        (checkpoint / name).touch()
+    injection = aimed(what="metadata_deleted")
+    injection.inject()
+    proof = prove(injection)
+
+    assert newest(checkpoint) == {"offsets": 9, "commits": 8}
+    assert not list(checkpoint.glob("*metadata*"))
+    assert proof.effective
+    assert (proof.facts["what"], proof.facts["files"]) == ("metadata_deleted", ["metadata", "commits/9", "offsets/10"])
+
+
 def test_a_state_that_is_lost_leaves_what_is_planned_and_done(checkpoint, aimed):
     """A query without a state loses nothing, so the fault has no effect."""
     nothing = aimed(what="state_lost")
