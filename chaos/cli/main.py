@@ -41,6 +41,7 @@ _OTHER_NAME = "kafka-spark-chaos"  # where `chaos` is the command of another pac
 _FILE = Path("scenarios.yaml")
 _BROKERS = 3
 _FOUND_FINE = {"machine": "Linux, with enough memory and disk", "addresses": "free for Kafka, Spark and the proxy"}
+_WIDTH = 22  # of the names of checks, at least
 _DEFECT, _INTERRUPTED = 70, 130  # EX_SOFTWARE of sysexits.h; 128 and the number of SIGINT
 Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
 
@@ -442,13 +443,13 @@ def follow(  # noqa: PLR0913
 
 def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
     """Print the result of each check; return whether one failed."""
-    failed = False
+    failed, width = False, max(_WIDTH, *(len(name) + 1 for name in checks))
     for name, check in checks.items():
         try:
-            typer.echo(f"ok      {name:22}{check() or _FOUND_FINE.get(name, '')}")
+            typer.echo(f"ok      {name:{width}}{check() or _FOUND_FINE.get(name, '')}")
         except (RuntimeUnavailableError, PluginError) as error:
             failed = True
-            typer.echo(f"{word:8}{name:22}{error}")
+            typer.echo(f"{word:8}{name:{width}}{error}")
     return failed
 
 
