@@ -118,13 +118,13 @@ def find(partition: Longs, line: Longs, first: Longs, last: Longs, offset: Longs
     found = [np.empty((6, 0), np.int64)]
     for here, there in zip(bounds, np.append(bounds[1:], len(home)), strict=False):
         part = slice(here, there)
-        rows = _of_line(begin[part], end[part], at[part])
+        rows = of_line(begin[part], end[part], at[part])
         found.append(np.stack((np.full(rows.shape[1], home[here]), np.full(rows.shape[1], of[here]), *rows)))
     merged = np.concatenate(found, axis=1)
     return Disorder(*merged[:, np.lexsort((merged[4], merged[0]))])
 
 
-def _of_line(first: Longs, last: Longs, offset: Longs) -> Longs:
+def of_line(first: Longs, last: Longs, offset: Longs) -> Longs:
     """Find the rows out of place of one line, from its runs by offset: rows of first, last, offset and rival."""
     pieces = _in_conflict(first, last, offset)
     if not pieces.shape[1]:
