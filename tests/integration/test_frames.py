@@ -19,7 +19,7 @@ import pytest
 from chaos.install import artifacts
 from tests.integration.test_wheel import built, output_of, outside
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 OURS = Path(sysconfig.get_path("purelib"))
 ALONE = ("numpy", "pyarrow")
@@ -203,7 +203,6 @@ def test_classic(wheel, tmp_path):
     assert (found["loaded"], found["pandas"], found["version"]) == ([], False, pyspark.__version__)
 
 
-@pytest.mark.nightly
 def test_pyspark_3_5(wheel, tmp_path):
     """An older one, without pandas."""
     home = artifacts.of_spark(OTHER, artifacts.ensure(print), print).spark.home.parent
@@ -215,7 +214,6 @@ def test_pyspark_3_5(wheel, tmp_path):
     assert (found["loaded"], found["pandas"], found["version"]) == ([], False, OTHER)
 
 
-@pytest.mark.nightly
 def test_connect(wheel, tmp_path):
     """A client of Spark Connect, with what it needs beside; neither the server nor its executors know this project."""
     python, pip = environment(tmp_path / "venv", wheel, OURS, *ALONE, *OF_CONNECT)
