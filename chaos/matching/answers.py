@@ -2,8 +2,9 @@
 
 A row answers a record of its own partition, key and value; else one of its key and value, and it is misrouted; else, if nothing
 demands its value, one of its key, and its value is wrong. Each record is answered once, and the k-th of several equal rows
-answers the k-th equal record. A row that is left over is one too many, and has the id of the first record like it; or its key
-is not in the source, and it has an id of the last line. If a record may be anywhere, the partition plays no part.
+answers the k-th equal record; those that the pipeline has processed come first. A row that is left over is one too many, and
+has the id of the first record like it; or its key is not in the source, and it has an id of the last line. If a record may be
+anywhere, the partition plays no part.
 
 A row does not show which of several equal records it answers. Only their order depends on it; so the order of these is not
 known:
@@ -74,22 +75,22 @@ def find(
         as_they_are: whether a row that is left over has an id of the last line even if its key is in the source.
     """
     processed = f"offset < {by_partition(positions)}"
-    last = processed if compacted else ""
+    match = partial(matched, processed=processed, backwards=bool(compacted))
     rows = sink.select("partition", "offset", "timestamp_ms", "key", "value")
-    same = keep(_certain(wanted, rows, known, partial(matched, by=_ALIKE if anywhere else _EXACT, last=last)))
+    same = keep(_certain(wanted, rows, known, partial(match, by=_ALIKE if anywhere else _EXACT)))
     early = [wanted.where(f"NOT {processed}").select(*_ALIKE)] if compacted else []
     left = same.where("id IS NULL AND key IS NOT NULL").drop("id")
     if not left.take(1) and same.where("id IS NOT NULL").count() == wanted.count():  # a perfect copy, which is the rule
         return Answers(same, _places(same, [*early, *([_spread(same, lines)] if anywhere else [])]))
     free = wanted.join(same.select("id"), "id", "left_anti")
     certain = f"{processed} AND NOT removable" if "source" in compacted else "true"
-    moved = keep(matched(free.where(certain), left, _ALIKE, last))
+    moved = keep(match(free.where(certain), left, _ALIKE))
     free = keep(free.join(moved.select("id"), "id", "left_anti"))
     others = moved.where("id IS NULL").drop("id")
     others = _looked_up(others, wanted, _EXACT, "here")
     others = keep(_looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id"))
     surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
-    changed = matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
+    changed = match(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",))
     if "source" in compacted:
         sure = (one.where("id IS NOT NULL").select(*changed.columns) for one in (same, moved))
         changed = _in_their_places(keep(changed), reduce(DataFrame.unionByName, sure), lines, keep)
@@ -117,18 +118,21 @@ def _certain(
     return sure.unionByName(match(free, left))
 
 
-def matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str = "") -> DataFrame:
+def matched(
+    wanted: DataFrame, rows: DataFrame, by: Sequence[str], processed: str = "true", *, backwards: bool = False
+) -> DataFrame:
     """Add the ``id`` of the answered record to rows, or null: among rows equal in these columns, the k-th answers the k-th.
 
     Args:
-        last: SQL that holds for records that are answered first, from the last one backwards; or "".
+        processed: SQL that holds for records that are answered first.
+        backwards: whether both are numbered from the last one on.
     """
     first = f"PARTITION BY {', '.join(by)} ORDER BY"
-    backwards = "partition DESC, offset DESC"
-    asked, answered = (f"NOT ({last}), {backwards}", backwards) if last else ("partition, offset", "partition, offset")
-    offered = wanted.selectExpr(*(f"{name} AS _{name}" for name in by), "id", f"row_number() OVER ({first} {asked}) AS _nth")
+    places = "partition DESC, offset DESC" if backwards else "partition, offset"
+    asked = f"{first} NOT ({processed}), {places}"
+    offered = wanted.selectExpr(*(f"{name} AS _{name}" for name in by), "id", f"row_number() OVER ({asked}) AS _nth")
     alike = F.expr(" AND ".join((*(f"{name} <=> _{name}" for name in by), "nth = _nth")))
-    numbered = rows.selectExpr("*", f"row_number() OVER ({first} {answered}) AS nth")
+    numbered = rows.selectExpr("*", f"row_number() OVER ({first} {places}) AS nth")
     return numbered.join(offered, alike, "left").select(*rows.columns, "id")
 
 

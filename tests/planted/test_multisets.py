@@ -306,6 +306,28 @@ def test_which_record_a_row_answers_cannot_be_told(audited, source, sink, snapsh
     assert found["ordering"].note == snapshot
 
 
+@pytest.mark.parametrize("reached", [0, 1])
+def test_a_row_answers_the_one_of_equal_records_that_was_processed(audited, reached):
+    """The pipeline has passed the record of one partition, and not its like in the other, which comes first in one case."""
+    source = [(0, 0, "user", "1"), (1, 0, "user", "1")]
+
+    found = audited(source, [(0, 0, "user", "1")], ANYWHERE, positions={reached: 1})
+
+    assert {name: (one.verdict, one.count) for name, one in found.items() if one.count} == {}
+    assert (found["gaps"].verdict, found["gaps"].counts["pending"]) == (Verdict.UNKNOWN, 1)
+
+
+@pytest.mark.parametrize("reached", [0, 1])
+def test_a_misrouted_row_answers_the_record_that_was_processed(audited, reached):
+    """It is where no record like it is, so it may answer either; nothing is lost."""
+    source = [(0, 0, "user", "1"), (1, 0, "user", "1"), (2, 0, "else", "1")]
+
+    found = audited(source, [(2, 0, "else", "1"), (2, 1, "user", "1")], positions={reached: 1, 2: 1})
+
+    assert found["values"].counts["misrouted"] == 1
+    assert (found["gaps"].counts["lost"], found["gaps"].counts["pending"]) == (0, 1)
+
+
 def test_an_open_transaction_hides_what_may_be_anywhere(audited):
     """Missing rows may be in the partition whose end is hidden, whichever that is."""
     source, sink = routed(RECORDS, 3), routed(RECORDS, 6)

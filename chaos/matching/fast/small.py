@@ -64,7 +64,7 @@ def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, i
         lines: ids are offset * lines + partition; the last line is that of keys which nothing demands.
         positions: how far each partition of the source was processed; 0 for a missing partition.
     """
-    both = _Both(wanted, rows)
+    both = _Both(wanted, rows, positions)
     keyed, demanded = both.keyed, both.demanded
     both.match(both.exact, keyed)
     both.match(both.alike, keyed & both.free)
@@ -72,12 +72,10 @@ def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, i
     changed = left & (_counts(both.alike, demanded)[both.alike] == 0)
     both.match(both.key, changed | (demanded & both.free))
     ids = _ids(both, lines, changed)
-    ends = np.array([positions.get(number, 0) for number in range(both.partition.max(initial=0) + 1)])
-    processed = np.asarray(both.offset < ends[both.partition], np.bool_)
-    right = _right(both, ids, processed)
+    right = _right(both, ids)
     answers = right & ~demanded
     answered = runs.of_rows(both.partition[answers], both.offset[answers], *np.divmod(ids[answers], lines)[::-1])
-    unordered = _unordered(both, left & ~changed | demanded & both.free & processed, changed)
+    unordered = _unordered(both, left & ~changed | demanded & both.free & both.processed, changed)
     return Matched(
         _expected(wanted.filter(~right[: len(wanted)]), ids[: len(wanted)][~right[: len(wanted)]]),
         _observed(rows.filter(~right[len(wanted) :]), ids[len(wanted) :][~right[len(wanted) :]]),
@@ -91,7 +89,7 @@ def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, i
 class _Both:
     """Records and, behind them, rows; equal ones have equal numbers in ``key``, ``alike`` and ``exact``."""
 
-    def __init__(self, wanted: pa.Table, rows: pa.Table) -> None:
+    def __init__(self, wanted: pa.Table, rows: pa.Table, positions: Mapping[int, int]) -> None:
         places = zip(longs(wanted, *_PLACE), longs(rows, *_PLACE), strict=True)
         self.partition, self.offset = (np.concatenate(side) for side in places)
         self.demanded = np.arange(len(wanted) + len(rows)) < len(wanted)
@@ -104,7 +102,9 @@ class _Both:
         self.alike = _numbered(self.key, _codes(values))
         self.exact = _numbered(self.alike, self.partition)
         self.other = np.full(len(self.demanded), _NONE)
-        self._in_order = np.lexsort((self.offset, self.partition))
+        ends = np.array([positions.get(number, 0) for number in range(self.partition.max(initial=0) + 1)])
+        self.processed = np.asarray(self.demanded & (self.offset < ends[self.partition]), np.bool_)
+        self._in_order = np.lexsort((self.offset, self.partition, self.demanded & ~self.processed))
 
     @property
     def free(self) -> Flags:
@@ -149,9 +149,9 @@ def _firsts(classes: Longs, numbers: Longs, which: Flags) -> Longs:
     return firsts
 
 
-def _right(both: _Both, ids: Longs, processed: Flags) -> Flags:
+def _right(both: _Both, ids: Longs) -> Flags:
     """Flag the records that are plainly right, and their rows."""
-    right = both.demanded & ~both.free & processed & (both.exact == both.exact[both.other])
+    right = both.processed & ~both.free & (both.exact == both.exact[both.other])
     there, times = np.unique(ids[~both.demanded], return_counts=True)
     right &= ~np.isin(ids, there[times > 1])
     right[both.other[right]] = True
