@@ -65,8 +65,7 @@ def main() -> None:
 def _build(folder: Path, package: str) -> Path:
     """A command of the Go module, built with the project's own toolchain."""
     place = cache.folder()
-    with cache.locked(place, print):
-        go = go_build.find_go(place, print)
+    go = go_build.find_go(place, print)
     target = folder / (package.removeprefix("./").strip(".") or "toxiproxy")
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw"}
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **settings}

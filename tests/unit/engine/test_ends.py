@@ -245,6 +245,37 @@ def test_a_pipeline_that_never_rests(monkeypatch):
         ends.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
 
 
+def held_back(times):
+    """Positions of a group whose member was stopped in a transaction: its coordinator gives them at the last of these times."""
+    looks = iter(range(times))
+
+    def reads(_group):
+        if next(looks) < times - 1:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return {}
+
+    logs = FakeEnds({"sink": {}})
+    logs.reads = reads
+    return logs, OfGroup(lambda: {0: 100}, logs, "g", frozenset({"source"}))
+
+
+def test_positions_that_a_transaction_holds_back_are_waited_for():
+    """A timer begins a transaction at any time, so a program may be stopped in one."""
+    logs, positions = held_back(times=4)
+
+    assert ends.settled(logs, [Topic("sink", 1)], positions)[1] == {0: 100}
+
+
+def test_a_transaction_that_does_not_end(monkeypatch):
+    """The error says what holds the positions back; the limit is longer than the timeout that clients have by default."""
+    assert ends._ANSWERS_WITHIN_S > 60 + 10
+    monkeypatch.setattr(ends, "_ANSWERS_WITHIN_S", 0.2)
+    logs, positions = held_back(times=1000)
+
+    with raised(DeadlineError, "transaction"):
+        ends.settled(logs, [Topic("sink", 1)], positions)
+
+
 def test_what_is_left_is_unread_records_and_open_transactions():
     """By partition, and only where something is left."""
     logs = {
