@@ -8,7 +8,8 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -50,10 +51,7 @@ def make(part: Path, how: Callable[[Path], None], echo: Echo) -> None:
     """
     if part.is_dir():
         return
-    with _lock_file(part) as lock:
-        if not _took(lock):
-            echo(f"another process is making {part.name} in {part.parent}; waiting for it …")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(part, echo):
         _remove_left(part)
         if part.is_dir():
             return
@@ -65,6 +63,20 @@ def make(part: Path, how: Callable[[Path], None], echo: Echo) -> None:
             session.mark()
             how(half)
         half.rename(part)
+
+
+@contextmanager
+def locked(part: Path, echo: Echo) -> Iterator[None]:
+    """Hold the lock of a part, and wait for it if another process makes the part.
+
+    Raises:
+        RuntimeUnavailableError: the folder of parts cannot be written.
+    """
+    with _lock_file(part) as lock:
+        if not _took(lock):
+            echo(f"another process is making {part.name} in {part.parent}; waiting for it …")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _half(part: Path) -> Path:

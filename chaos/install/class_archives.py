@@ -13,6 +13,7 @@ One broker and one Spark make them: they live a short life together, and at thei
         └ spark.jsa                                                 └ kafka.jsa
 """
 
+import contextlib
 import functools
 import math
 import os
@@ -21,7 +22,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -159,9 +159,10 @@ def remove_useless(place: Path) -> None:
     Each job of a CI system does the latter: without this, a cache that it keeps would grow with each job.
     """
     for made_for in place.glob(f"*/{_MADE_FOR}"):
-        jars = (Path(made_for.read_text(encoding="utf-8")) / "jars").glob("*.jar")
-        if max((jar.stat().st_mtime for jar in jars), default=math.inf) > made_for.stat().st_mtime:
-            shutil.rmtree(made_for.parent, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process removes it, too
+            jars = (Path(made_for.read_text(encoding="utf-8")) / "jars").glob("*.jar")
+            if max((jar.stat().st_mtime for jar in jars), default=math.inf) > made_for.stat().st_mtime:
+                shutil.rmtree(made_for.parent, ignore_errors=True)
 
 
 def _report(echo: Echo, error: BaseException) -> None:
@@ -180,7 +181,7 @@ def _remove_if_damaged(java: Path, archive: Path, class_path: str, echo: Echo) -
         echo(f"removed class archive {archive.name}: a JVM that used it ended with {answer.returncode}")
 
 
-@contextmanager
+@contextlib.contextmanager
 def _broker(ingredients: Ingredients, folder: Path) -> Iterator[str]:
     """Format and start one broker, and stop it by SIGTERM: it writes its archive only if it ends in good order.
 

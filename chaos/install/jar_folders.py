@@ -28,7 +28,8 @@ def locked(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool
     """
     wanted, folder = jars.read_lock()[section], place_of(place, section)
     if verify and folder.is_dir():
-        _remove_damaged(wanted, folder, echo)
+        with cache.locked(folder, echo):  # or two processes would remove it, and one of them what was fetched meanwhile
+            _remove_damaged(wanted, folder, echo)
     if not folder.is_dir():
         echo(f"fetching {len(wanted)} jars for {_name(section)} …")
         cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo), echo)
