@@ -40,7 +40,6 @@ _NAME = "chaos"
 _OTHER_NAME = "kafka-spark-chaos"  # where `chaos` is the command of another package, such as Chaos Toolkit
 _FILE = Path("scenarios.yaml")
 _BROKERS = 3
-_FOUND_FINE = {"machine": "Linux, with enough memory and disk", "addresses": "free for Kafka, Spark and the proxy"}
 _WIDTH = 22  # of the names of checks, at least
 _DEFECT, _INTERRUPTED = 70, 130  # EX_SOFTWARE of sysexits.h; 128 and the number of SIGINT
 Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
@@ -446,7 +445,7 @@ def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
     failed, width = False, max(_WIDTH, *(len(name) + 1 for name in checks))
     for name, check in checks.items():
         try:
-            typer.echo(f"ok      {name:{width}}{check() or _FOUND_FINE.get(name, '')}")
+            typer.echo(f"ok      {name:{width}}{check() or ''}")
         except (RuntimeUnavailableError, PluginError) as error:
             failed = True
             typer.echo(f"{word:8}{name:{width}}{error}")

@@ -23,8 +23,8 @@ _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, never bound
 
 def check_machine(
     cache: Path, runs: Path, *, memory_gib: float = MEMORY_GIB, disk_gib: float = DISK_GIB, platform: str = sys.platform
-) -> None:
-    """Check platform, memory and disk.
+) -> str:
+    """Check platform, memory and disk, and name them.
 
     Raises:
         RuntimeUnavailableError: the system cannot run here.
@@ -33,6 +33,7 @@ def check_machine(
     check_memory(memory_gib)
     for folder in (cache, runs):
         check_disk(folder, disk_gib)
+    return "Linux, with enough memory and disk"
 
 
 def check_platform(platform: str = sys.platform) -> None:
@@ -119,8 +120,8 @@ def major(version: str) -> int:
     return int(match[1]) if match else 0
 
 
-def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
-    """Check that nothing listens on these addresses.
+def check_addresses(addresses: Iterable[tuple[str, int]]) -> str:
+    """Check that nothing listens on these addresses, and say so.
 
     Raises:
         RuntimeUnavailableError: a process listens there, or this machine does not have the address.
@@ -135,6 +136,7 @@ def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
                     f"the system cannot listen on {host}:{port}: {error.strerror}{_holder(host, port)}; "
                     "end that process, or set CHAOS_NET=127.78 to move the whole system to other loopback addresses"
                 ) from error
+    return "free for Kafka, Spark and the proxy"
 
 
 def _holder(host: str, port: int) -> str:
