@@ -206,7 +206,7 @@ def settled(
     between = clock.wait_until(
         lambda: (lag_beside(kafka, positions),),
         within_s=_ANSWERS_WITHIN_S,
-        reason="the group's positions, which a transaction of the stopped pipeline holds back until its timeout",
+        reason="the positions of the group, which a transaction that the pipeline left open may hold back",
         ignore=(KafkaException,),
     )
     asked = None if between[0] else positions
