@@ -7,10 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
-from chaos.audit.judge import judge
-from chaos.matching.fast import PLAIN, alignment, copies, on_executors
+from chaos.matching.fast import alignment, copies, on_executors
+from tests.planted.both_ways import require_findings_of_joins
 from tests.planted.damaged import planted
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land, table
@@ -176,17 +175,5 @@ def test_the_findings_are_those_of_joins(spark, tmp_path, seed):
     logs = audit_logs.landed(spark, str(tmp_path))
     logs = replace(logs, fixed=replace(logs.fixed, positions=positions, sink=ends))
 
-    asked, found = _asked_and_found(logs, limits)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(PLAIN, "1")
-        joined, expected = _asked_and_found(logs, limits)
-
-    assert joined.beyond is None
-    assert found == expected
-    assert asked.beyond is None or asked.evidence.observed.count() + asked.beyond.records == len(sink)
+    require_findings_of_joins(logs, limits, len(sink))
     spark.catalog.clearCache()
-
-
-def _asked_and_found(logs, limits):
-    asked = audit_identity.by_key(logs, audit_identity.model("identity"), limits=limits)
-    return asked, judge(logs, asked)

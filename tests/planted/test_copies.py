@@ -7,8 +7,8 @@ import pytest
 
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
-from chaos.audit.judge import judge
-from chaos.matching.fast import PLAIN, alignment
+from chaos.matching.fast import alignment
+from tests.planted.both_ways import asked_and_found, require_findings_of_joins
 from tests.planted.damaged import planted
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land, table
@@ -122,12 +122,6 @@ def landed(spark, tmp_path_factory):
     return both
 
 
-def asked_and_found(logs, limits):
-    """The queries by key, and the findings."""
-    asked = audit_identity.by_key(logs, audit_identity.model("identity"), limits=limits)
-    return asked, judge(logs, asked)
-
-
 @pytest.mark.parametrize("seed", range(EXAMPLES.max_examples // 2))
 def test_the_findings_are_those_of_joins(spark, landed, seed):
     """To the letter, whatever is wrong, also with the positions of a group in the middle of the source."""
@@ -138,14 +132,7 @@ def test_the_findings_are_those_of_joins(spark, landed, seed):
     ends = {number: Bounds(0, 99, 99 + (rng.randrange(9) == 0)) for number in range(4)}
     logs = landed(source, sink, positions=positions, sink=ends)
 
-    asked, found = asked_and_found(logs, limits)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(PLAIN, "1")
-        joined, expected = asked_and_found(logs, limits)
-
-    assert joined.beyond is None
-    assert found == expected
-    assert asked.beyond is None or asked.evidence.observed.count() + asked.beyond.records == len(sink)
+    require_findings_of_joins(logs, limits, len(sink))
     spark.catalog.clearCache()
 
 
