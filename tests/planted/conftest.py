@@ -1,5 +1,6 @@
 """One Spark session for all planted logs."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.pythonExec = sys.executable  # as the auditor's: python3 of the path may lack numpy
     remember_classes(session)
     yield session
     session.stop()
