@@ -20,7 +20,7 @@ from chaos.common import clock, files, warden
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, ViolationError
 from chaos.common.events import FORMAT, RunBegan, RunFailed
 from chaos.common.history import Event, History, load
-from chaos.engine import triggers, twins
+from chaos.engine import kept_twins, triggers, twins
 from chaos.engine.demand import has_model, with_demand
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.run import Stage, execute, in_phase, under_way
@@ -28,7 +28,7 @@ from chaos.engine.run_plan import RunPlan, plan_run
 from chaos.engine.workload_rows import made_beforehand, with_rows
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
-from chaos.judging.judge import load_findings
+from chaos.judging.findings_file import load_findings
 from chaos.report import summary
 from chaos.report.failure_text import explain
 from chaos.report.model import Report, build
@@ -199,7 +199,7 @@ class Session:
                 run_plan = with_rows(run_plan, self.spark)
         if run_plan.scenario.pipeline.way.runs_before:
             with in_phase(history, "twin"):
-                twins.with_twin(run_plan, system, history, self.spark, twins.folder())
+                twins.with_twin(run_plan, system, history, self.spark, kept_twins.folder())
         if has_model(run_plan):
             with in_phase(history, "expected"):
                 run_plan = with_demand(run_plan, self.spark)

@@ -1,75 +1,30 @@
-"""Judge a run from its directory alone: judging can be repeated later and elsewhere.
+"""Judge a run from its directory alone: judging can be repeated later and elsewhere."""
 
-This module imports more than fifteen others: it judges logs, transactions and the history by different means, into one file.
-"""
-
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 from pyspark.sql import SparkSession
 
-from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.events import FORMAT
 from chaos.common.history import load
 from chaos.expectation import ways
+from chaos.judging import accounts, findings_file, spark_session
 from chaos.judging import progress as liveness
-from chaos.judging import spark_session
 from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
-from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS, role_of
+from chaos.scenario.verifiers import OF_LOGS, PROGRESS, TRANSACTIONS, role_of
 from verifiers import arrow, ordering
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.details import joined
-from verifiers.transactions import logs
-from verifiers.transactions.verifier import RowsPerRecord
 
-FILE = "findings.json"
 _AT_ONCE = 4
 _SINK = "sink"
 WITHOUT_EXPECTED = row_ids.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
 """Verifiers that do not need the expected rows."""
-
-
-def _verdict(name: object) -> Verdict:
-    """Parse a verdict by name; the meaning of a number would change with each new verdict."""
-    if isinstance(name, Verdict):
-        return name
-    if name not in Verdict.__members__:
-        raise ValueError(f"{name!r} is not a verdict")
-    return Verdict[str(name)]
-
-
-def _finding(value: Any) -> Any:
-    if isinstance(value, Finding):
-        return value
-    examples = [_with_facts(one) for one in value["examples"]]
-    return {**value, "verdict": _verdict(value["verdict"]), "examples": examples}
-
-
-def _with_facts(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace an example's words by the facts of its detail, if they were written."""
-    fields = dict(written)
-    detail = fields.pop("said", fields["detail"])
-    return fields | {"detail": detail}
-
-
-NamedVerdict = Annotated[Verdict, BeforeValidator(_verdict), PlainSerializer(lambda verdict: verdict.name, return_type=str)]
-NamedFinding = Annotated[Finding, BeforeValidator(_finding), PlainSerializer(Finding.to_json)]
-
-
-class FindingsFile(BaseModel):
-    """The content of ``findings.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    version: Literal[4] = FORMAT
-    findings: tuple[NamedFinding, ...]
 
 
 def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Finding, ...]:
@@ -105,7 +60,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = _undecided(scenario, _certain(spark, tuple(pool.map(ask, asked))))
     if TRANSACTIONS in scenario.verify:
-        findings = (*findings, _asked_transactions(scenario, folder / "evidence" / TRANSACTIONS))
+        findings = (*findings, accounts.of_run(scenario, folder / "evidence" / TRANSACTIONS))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         recognised = expectation.recognised(spark, scenario.pipeline.reads)
@@ -113,7 +68,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
         flowed = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], each=demanded is None, ends=scenario.ends)
         findings = (*findings, flowed)
-    files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
+    findings_file.write(folder, findings)
     return findings
 
 
@@ -188,31 +143,6 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
 
 
-def _asked_transactions(scenario: Scenario, place: Path) -> Finding:
-    rows = scenario.pipeline.rows_per_record
-    said = None if rows is None else RowsPerRecord(rows.min, rows.max)
-    return accounted(place, said, timers=scenario.pipeline.timers)
-
-
-def accounted(place: Path, rows_per_record: RowsPerRecord | None = None, *, timers: bool = False) -> Finding:
-    """Judge the landed internal topics of a run. No other application writes to a run's topics, and the run is over.
-
-    Raises:
-        InconclusiveError: they are missing, or a part of them; a run always lands the proxies' observations, too.
-    """
-    there = [name for name in logs.SCHEMAS if (place / name).is_dir()]
-    absent = next((place / name for name in logs.FROM_THE_WIRE if there and name not in there), None)
-    if absent is not None:
-        raise InconclusiveError(f"{absent} is missing, though the logs beside it are there: run the scenario again")
-    try:
-        found = logs.load(place)
-    except logs.LogsError as error:
-        raise InconclusiveError(str(error)) from error
-    read = {position.topic for position in found.rows("positions")} | {logs.OFFSETS, logs.STATES}
-    alone = frozenset(extent.topic for extent in found.rows("extents")) - read
-    return replace(BY_TRANSACTIONS, alone=alone, rows_per_record=rows_per_record, timers=timers, of_a_run=True).check(found)
-
-
 def _usable(name: str, subject: str, finding: Any) -> Finding:
     """Check the finding of a verifier, perhaps of another package, against the contract (`verifiers.base`).
 
@@ -224,16 +154,3 @@ def _usable(name: str, subject: str, finding: Any) -> Finding:
     if finding.asked and finding.verdict is Verdict.VALID and not finding.checked:
         return replace(finding, verdict=Verdict.UNKNOWN, note=finding.note or "nothing was compared")
     return finding
-
-
-def load_findings(folder: Path) -> tuple[Finding, ...]:
-    """Read the findings of a run; empty if it was not judged.
-
-    Raises:
-        ValueError: the file is damaged, or a newer version of chaos wrote it.
-    """
-    path = folder / FILE
-    if not path.exists():
-        return ()
-    value = json.loads(path.read_text(encoding="utf-8"))
-    return FindingsFile.model_validate(value).findings

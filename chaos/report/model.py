@@ -24,7 +24,7 @@ from chaos.common.events import (
     TwinUsed,
 )
 from chaos.common.history import Event, of_type
-from chaos.judging.judge import NamedFinding, NamedVerdict
+from chaos.judging.findings_file import NamedFinding, NamedVerdict
 from chaos.judging.progress import recoveries
 from chaos.judging.story import Occurrence, Story
 from chaos.judging.verdict import Expectations, decide

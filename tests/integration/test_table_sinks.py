@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaos.contract.base import CHECKPOINT
-from chaos.judging.judge import load_findings
+from chaos.judging.findings_file import load_findings
 from chaos.judging.landing import landed
 from chaos.scenario.load import load, load_text
 from tests.integration.conftest import ROOT

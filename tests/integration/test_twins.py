@@ -9,7 +9,7 @@ import pytest
 from chaos.common.events import FaultProved, TwinUsed
 from chaos.common.history import load as load_history
 from chaos.common.history import of_type
-from chaos.engine import twins
+from chaos.engine import kept_twins
 from chaos.expectation.base import view
 from chaos.expectation.definitions import Query
 from chaos.expectation.model import Model
@@ -48,7 +48,7 @@ def kept(tmp_path_factory):
 @pytest.fixture
 def played(chaos_session, kept, monkeypatch):
     """Run a scenario by its twin; the report, and the findings about the sink."""
-    monkeypatch.setattr(twins, "folder", lambda: kept)
+    monkeypatch.setattr(kept_twins, "folder", lambda: kept)
 
     def run(scenario, system):
         pipeline = scenario.pipeline.model_copy(update={"expected": ExpectedRows(same_as="fault_free")})
@@ -151,7 +151,7 @@ def of_file():
 @pytest.fixture
 def copied(chaos_session, tmp_path, kept, monkeypatch):
     """Copy 3000 orders with a plain application or another command, and judge that by its twin."""
-    monkeypatch.setattr(twins, "folder", lambda: kept)
+    monkeypatch.setattr(kept_twins, "folder", lambda: kept)
 
     def run(**more):
         workload = {"records": 3000, "rate": "1500/s", "rows": {"sql": ROWS}}

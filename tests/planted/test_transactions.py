@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import accounted
+from chaos.judging.accounts import accounted
 from tests.planted import histories
 from tests.planted.histories import History, history
 from verifiers.base import Finding, Verdict

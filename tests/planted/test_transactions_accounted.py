@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos.judging.judge import accounted
+from chaos.judging.accounts import accounted
 from tests.planted import histories
 from tests.planted.histories import OFFSETS, STATES, App, History, Log, history
 from verifiers.base import Finding, Verdict

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.engine import twins
+from chaos.engine import kept_twins, twins
 from chaos.expectation.base import nothing, view
 from chaos.expectation.definitions import ABOUT, ROWS, Twin
 from chaos.expectation.model import Model
@@ -113,7 +113,7 @@ def test_what_is_kept_is_whole(spark, tmp_path):
     rows = frame(spark, KEPT).select("key", "value")
 
     for run in ("a", "b"):
-        twins._keep(tmp_path / "key", rows, {"run": run})
+        kept_twins.keep(tmp_path / "key", rows, {"run": run})
 
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
     assert json.loads((tmp_path / "key" / ABOUT).read_text(encoding="utf-8")) == {"run": "a", "rows": 40}
@@ -122,7 +122,7 @@ def test_what_is_kept_is_whole(spark, tmp_path):
 
 def test_bytes_as_text_are_those_that_a_sink_is_read_as(spark, tmp_path):
     """The rows of a twin were landed as text, and are not made text a second time."""
-    twins._keep(tmp_path / "key", frame(spark, [("0x30783132", None, 0), (None, "0xFF00", 0)]), {})
+    kept_twins.keep(tmp_path / "key", frame(spark, [("0x30783132", None, 0), (None, "0xFF00", 0)]), {})
 
     found = Model(Twin(str(tmp_path / "key" / ROWS))).demanded(spark, {}).rows.collect()
 

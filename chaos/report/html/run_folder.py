@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from chaos.common.errors import ChaosError, one_line
 from chaos.common.events import FORMAT
 from chaos.common.history import Event, format_of, load, require_complete
-from chaos.judging.judge import FILE as FINDINGS
-from chaos.judging.judge import load_findings
+from chaos.judging.findings_file import FILE as FINDINGS
+from chaos.judging.findings_file import load_findings
 from chaos.report.model import FILE, Report, build, read, why_damaged
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json

@@ -13,7 +13,7 @@ from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessReport
 from chaos.common.history import History, load
 from chaos.contract.base import Topic
-from chaos.engine import ends, phases, triggers, twins
+from chaos.engine import ends, phases, triggers
 from chaos.engine import run_plan as plans
 from chaos.engine.batches import BatchSight, Job
 from chaos.engine.demand import with_demand
@@ -21,6 +21,7 @@ from chaos.engine.pipelines import topics_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.run_evidence import source_statements
 from chaos.engine.run_plan import RunPlan
+from chaos.engine.twin_key import key_of
 from chaos.engine.workload_rows import with_rows
 from chaos.grammar.triggers import AtBatch
 from chaos.judging import progress
@@ -292,10 +293,10 @@ def test_another_version_of_further_rows_is_another_twin(tmp_path: Path) -> None
     planned = run_plan(tmp_path, expected={"same_as": "fault_free"})
     (tmp_path / "rows-customers.parquet").write_bytes(b"a")
     with_rows_ = replace(planned, loaders=(planned.loaders[0], FillSource(30, 5.0, rows=tmp_path / "rows-customers.parquet")))
-    keys = {twins.key_of(planned, system), twins.key_of(with_rows_, system)}
+    keys = {key_of(planned, system), key_of(with_rows_, system)}
     (tmp_path / "rows-customers.parquet").write_bytes(b"b")
 
-    assert len({*keys, twins.key_of(with_rows_, system)}) == 3
+    assert len({*keys, key_of(with_rows_, system)}) == 3
 
 
 @pytest.mark.parametrize(("customers", "comes"), [(30, True), (29, False)])

@@ -13,10 +13,11 @@ from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseFailed, TwinUsed
 from chaos.common.history import History
 from chaos.contract.base import Topic, Topics
-from chaos.engine import twins
+from chaos.engine import twin_key, twins
 from chaos.engine.run_plan import RunPlan
+from chaos.engine.twin_key import key_of
 from chaos.expectation.ways import TheTwin
-from chaos.judging.judge import FILE, FindingsFile
+from chaos.judging.findings_file import FILE, FindingsFile
 from chaos.loader.declaration import FillSource
 from chaos.report.model import build
 from chaos.scenario.model import Scenario
@@ -80,24 +81,24 @@ def test_what_makes_another_twin(tmp_path: Path) -> None:
     }
     planned = run_plan(tmp_path, **said)
     with_rows = replace(planned, loaders=(FillSource(9, 1.0, rows=tmp_path / "rows.parquet"),))
-    keys = [twins.key_of(one, SYSTEM) for one in (planned, with_rows)]
+    keys = [key_of(one, SYSTEM) for one in (planned, with_rows)]
 
     def changed(path: Path) -> str:
         path.write_text(path.read_text(encoding="utf-8") + "2", encoding="utf-8")
-        return twins.key_of(with_rows, SYSTEM)
+        return key_of(with_rows, SYSTEM)
 
     keys += [changed(path) for path in (script, module, package, data, tmp_path / "rows.parquet")]
-    keys += [twins.key_of(run_plan(tmp_path, **said, restarts=1), SYSTEM)]
-    keys += [twins.key_of(run_plan(tmp_path, {"orders": {"partitions": 4}, "kept": {}}, **said), SYSTEM)]
-    keys += [twins.key_of(planned, OTHER_SYSTEM)]
-    keys += [twins.key_of(planned, SYSTEM)]
+    keys += [key_of(run_plan(tmp_path, **said, restarts=1), SYSTEM)]
+    keys += [key_of(run_plan(tmp_path, {"orders": {"partitions": 4}, "kept": {}}, **said), SYSTEM)]
+    keys += [key_of(planned, OTHER_SYSTEM)]
+    keys += [key_of(planned, SYSTEM)]
 
     assert len(set(keys)) == len(keys) == 11
     (tmp_path / "other" / "notes.py").touch()  # no package, and nobody names it
     elsewhere: Any = SimpleNamespace(versions=lambda: {"kafka": "4.3.0", "os": "Linux 7"})
-    assert twins.key_of(replace(planned, folder=tmp_path / "other"), elsewhere) == keys[-1]
+    assert key_of(replace(planned, folder=tmp_path / "other"), elsewhere) == keys[-1]
     unbroken = planned.scenario.model_copy(update={"faults": (), "name": "b", "expect": "valid"})
-    assert twins.key_of(replace(planned, scenario=unbroken), SYSTEM) == keys[-1]
+    assert key_of(replace(planned, scenario=unbroken), SYSTEM) == keys[-1]
 
 
 def test_modules_of_a_working_directory_and_of_a_path_of_python(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_modules_of_a_working_directory_and_of_a_path_of_python(tmp_path: Path) 
         (tmp_path / name / "shop.py").write_text("1", encoding="utf-8")
     planned = run_plan(tmp_path, working_directory=str(tmp_path / "here"), environment={"PYTHONPATH": f"{tmp_path}/there:/no"})
 
-    assert set(twins._files(planned)) == {tmp_path / "here" / "shop.py", tmp_path / "there" / "shop.py"}
+    assert set(twin_key._files(planned)) == {tmp_path / "here" / "shop.py", tmp_path / "there" / "shop.py"}
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
@@ -117,14 +118,14 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(
         InconclusiveError, match=r"same_as: /.*/gone.csv, a part of the pipeline, cannot be read \(No such file or directory\)"
     ):
-        twins.key_of(planned, SYSTEM)
+        key_of(planned, SYSTEM)
 
 
 def test_one_that_is_kept_is_used(tmp_path: Path) -> None:
     """Nothing is run, and a copy is in the folder of the run; the report says which it was."""
     planned = run_plan(tmp_path / "run")
     planned.folder.mkdir()
-    kept = tmp_path / "twins" / twins.key_of(planned, SYSTEM)
+    kept = tmp_path / "twins" / key_of(planned, SYSTEM)
     (kept / "rows").mkdir(parents=True)
     (kept / "about.json").write_text(json.dumps(ABOUT), encoding="utf-8")
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import FindingsFile, _applies, _certain, check, judge, load_findings
+from chaos.judging.findings_file import FindingsFile, load_findings
+from chaos.judging.judge import _applies, _certain, check, judge
 from chaos.scenario.verifiers import OF_LOGS
 from tests.unit.wording import keep, raised
 from verifiers.base import Evidence, Example, Finding, Verdict

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import accounted
+from chaos.judging.accounts import accounted
 from verifiers.transactions import logs
 
 

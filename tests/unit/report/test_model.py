@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import NamedFinding
+from chaos.judging.findings_file import NamedFinding
 from chaos.report.model import Report, reports_in
 from tests.unit.report.conftest import Fabricated
 from verifiers.base import Verdict
