@@ -1,27 +1,22 @@
 """The environment of a session: the parts, the runtime and the system, made when they are first needed, and ended for sure.
 
 Scenarios share the system as long as it is healthy and they declare the same one; otherwise it is rebuilt.
-
-It imports more than fifteen modules: eight fetch parts of a system, and the others say where one can run.
 """
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.cluster import addresses
-from chaos.cluster.addresses import Addresses
-from chaos.cluster.system import Place, Service, System, managed_system
+from chaos.cluster.system import Place, System
 from chaos.common import files, signals, warden
 from chaos.common.errors import DeadlineError
-from chaos.external import discovery as external_system
+from chaos.engine import runtimes, systems
 from chaos.external.declaration import External
-from chaos.install import artifacts, cache, jars, kafka_versions, packages, preflight, spark_versions
+from chaos.install import artifacts, jars, packages, preflight, spark_versions
 from chaos.install.artifacts import Parts
 from chaos.install.packages import Fetched, Registry
 from chaos.runtime.base import Runtime
-from chaos.runtime.local import LocalRuntime
 from chaos.scenario.model import SystemSpec
 
 Echo = Callable[[str], None]
@@ -106,37 +101,18 @@ class Environment:
     def _started(self, spec: SystemSpec, *, with_spark: bool) -> System:
         needed_gib = preflight.MEMORY_GIB if self.external is None else _DRIVERS_GIB
         preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
-        for name in warden.leftovers(session_files()):
+        for name in warden.leftovers(runtimes.session_files()):
             self.echo(f"ended {name}, left by an earlier crash")
         self.parts = parts = artifacts.ensure(self.echo)
         if self.external is None:
             parts = artifacts.of_spark(spec.spark.version, parts, self.echo)
-        self._runtime, plan_of_addresses = self._new_runtime()
+        self._runtime, plan_of_addresses = runtimes.opened(self.runtime, self.runs, self.echo)
         place = Place(self._runtime, parts, plan_of_addresses, files.new_folder(self.runs, "system"))
-        if self.external is None:
-            kafka = kafka_versions.ensure(spec.kafka.version, parts, self.echo)
-            brokers, workers, config = spec.kafka.brokers, spec.spark.workers, spec.kafka.config
-            services = tuple(
-                Service(name, declared.address or plan_of_addresses.service(number), declared.run, declared.environment)
-                for number, (name, declared) in enumerate(spec.services.items(), start=1)
-            )
-            place = replace(place, services=services)
-            system = managed_system(place, kafka, brokers=brokers, workers=workers, config=config)
-        else:
-            system = external_system.found(place, self.external, self.echo)
-        self._system = system  # before the start, so that `close` removes the data of a system that does not come up
+        # before the start, so that `close` removes the data of a system that does not come up
+        self._system = system = systems.described(spec, self.external, place, self.echo)
         system.start(self.echo, with_spark=with_spark)
         self.ups_s.append(system.up_s)
         return system
-
-    def _new_runtime(self) -> tuple[Runtime, Addresses]:
-        """Open the runtime for processes, and choose the plan of their addresses."""
-        if self.runtime == "containers":
-            from chaos.runtime.docker import runtime as containers  # noqa: PLC0415 - Docker's libraries take half a second, and are needed here only
-
-            runtime = containers.open_runtime(session_files(), self.runs, self.echo)
-            return runtime, Addresses(runtime.net)
-        return LocalRuntime(session_files()), addresses.from_environment()
 
 
 def _heals(system: System) -> bool:
@@ -145,8 +121,3 @@ def _heals(system: System) -> bool:
     except DeadlineError:
         return False
     return True
-
-
-def session_files() -> Path:
-    """The folder of the warden's session files, one for all sessions of this user."""
-    return artifacts.cache_folder() / cache.SESSIONS

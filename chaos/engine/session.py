@@ -22,9 +22,10 @@ from chaos.common.events import FORMAT, RunBegan, RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine import kept_twins, triggers, twins
 from chaos.engine.demand import has_model, with_demand
-from chaos.engine.environment import Environment, session_files
+from chaos.engine.environment import Environment
 from chaos.engine.run import Stage, execute, in_phase, under_way
 from chaos.engine.run_plan import RunPlan, plan_run
+from chaos.engine.runtimes import session_files
 from chaos.engine.workload_rows import made_beforehand, with_rows
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session

@@ -20,7 +20,7 @@ from pyarrow import parquet
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.spark import Spark
 from chaos.common import clock
-from chaos.engine.environment import session_files
+from chaos.engine.runtimes import session_files
 from chaos.install import artifacts
 from chaos.runtime.local import LocalRuntime
 from tests.integration.conftest import jvm_of

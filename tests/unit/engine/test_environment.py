@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import DeadlineError, RuntimeUnavailableError
-from chaos.engine import environment
+from chaos.engine import environment, systems
+from chaos.engine import runtimes as engine_runtimes
 from chaos.engine.environment import Environment
 from chaos.install import jars, spark_versions
 from chaos.scenario.model import KafkaSpec, SystemSpec
@@ -76,13 +77,13 @@ def made(tmp_path, monkeypatch, runtimes):
         runtimes.append(FakeRuntime())
         return runtimes[-1]
 
-    monkeypatch.setattr(environment, "LocalRuntime", runtime)
+    monkeypatch.setattr(engine_runtimes, "LocalRuntime", runtime)
     monkeypatch.setattr(environment.preflight, "check_machine", lambda *_, **__: None)
     monkeypatch.setattr(environment.warden, "leftovers", lambda _sessions: ["broker-7"])
     monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: "of this environment")
     monkeypatch.setattr(environment.artifacts, "of_spark", lambda version, _parts, _echo: version)
-    monkeypatch.setattr(environment, "managed_system", fake_system)
-    monkeypatch.setattr(environment.kafka_versions, "ensure", lambda version, _parts, _echo: version)
+    monkeypatch.setattr(systems, "managed_system", fake_system)
+    monkeypatch.setattr(systems.kafka_versions, "ensure", lambda version, _parts, _echo: version)
     said = []
     return Environment(tmp_path, said.append), said
 
@@ -202,7 +203,7 @@ def test_a_system_that_cannot_be_had_leaves_no_runtime_behind(made, runtimes, mo
         raise RuntimeUnavailableError(f"no Kafka {version}")
 
     with monkeypatch.context() as patched:
-        patched.setattr(environment.kafka_versions, "ensure", missing)
+        patched.setattr(systems.kafka_versions, "ensure", missing)
         with pytest.raises(RuntimeUnavailableError):
             env.system(SystemSpec())
     env.system(SystemSpec())
