@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 from chaos.engine.environment import Environment
 from chaos.engine.session import Session
 from chaos.judging import spark_session
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 
 _WAYS = "ours,scan,shuffle,sets"
 _FROM_KAFKA = "ours,scan,bare,sets,floor"

@@ -55,7 +55,7 @@ from guarantee_ways import NUMBERS, NUMBERS_PARTITIONS, REPOSITORY, SOURCE_PARTI
 
 from chaos.common.clock import monotonic_s, now_utc
 from chaos.engine.environment import Environment
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 
 _JVMS = {"_JAVA_OPTIONS": "-XX:TieredStopAtLevel=4"}  # the last word, over the options that let a JVM start quickly
 _BACKLOG_BYTES = 200_000_000  # of each source

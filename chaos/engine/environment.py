@@ -17,7 +17,7 @@ from chaos.install import artifacts, jars, packages, preflight, spark_versions
 from chaos.install.artifacts import Parts
 from chaos.install.packages import Fetched, Registry
 from chaos.runtime.base import Runtime
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 
 Echo = Callable[[str], None]
 _DRIVERS_GIB = 2.0  # for the pipeline and the judge; brokers and workers of an external system are elsewhere

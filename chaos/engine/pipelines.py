@@ -13,10 +13,11 @@ from chaos.install.packages import NO_PACKAGES, Fetched
 from chaos.loader.declaration import LEDGER, FillSource, UserLoader
 from chaos.loader.plain import Producing
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import Filling, Scenario
+from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.pipelines.base import Tools
 from chaos.scenario.pipelines.deployed import Deployed
+from chaos.scenario.workload import Filling
 
 _SUBMITTED_WITHIN_S = 180.0
 

@@ -13,10 +13,12 @@ from chaos.expectation import ways
 from chaos.expectation.ways import Expectation
 from chaos.install.packages import NO_PACKAGES, Fetched
 from chaos.loader.declaration import LEDGER, FillSource, UserLoader, marked
-from chaos.scenario.model import Filling, Scenario, SystemSpec
+from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines.deployed import Deployed
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.sinks import TableSink
+from chaos.scenario.system import SystemSpec
+from chaos.scenario.workload import Filling
 
 # Deadlines of phases. They are for a standstill: a machine that is busy with other work must not reach them.
 _FLOWS_WITHIN_S = 180.0

@@ -34,9 +34,10 @@ from chaos.report import summary
 from chaos.report.failure_text import explain
 from chaos.report.model import Report, build
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.scenario.support import for_external
+from chaos.scenario.system import SystemSpec
 from verifiers.base import Verdict
 
 _SPARK_WITHIN_S = 300.0  # ten seconds on a quiet machine

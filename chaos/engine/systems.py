@@ -7,7 +7,7 @@ from chaos.cluster.system import Place, Service, System, managed_system
 from chaos.external import discovery
 from chaos.external.declaration import External
 from chaos.install import kafka_versions
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 
 
 def described(spec: SystemSpec, external: External | None, place: Place, echo: Callable[[str], None]) -> System:

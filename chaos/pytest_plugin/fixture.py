@@ -31,9 +31,11 @@ from chaos.pytest_plugin.selection import FILE, scenarios_files
 from chaos.report.terminal import Live
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.load import load
-from chaos.scenario.model import Isolation, SystemSpec, Workload
+from chaos.scenario.model import Isolation
 from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.system import SystemSpec
 from chaos.scenario.topics import TopicSpec
+from chaos.scenario.workload import Workload
 
 _TWICE = "chaos.start was called twice, but a test is one run; write another test for the other run"
 _NOT_STARTED = "chaos.{what} was called before chaos.start, so there is nothing to break or to judge"

@@ -32,10 +32,12 @@ from chaos.grammar.triggers import (
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import services, topics
-from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
+from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.sinks import TableSink
+from chaos.scenario.system import SystemSpec
 from chaos.scenario.verifiers import anomalies_of
+from chaos.scenario.workload import Filling, Workload
 
 _LATE_S = 60.0  # the latest trigger, after the planned end of the workload
 _MAX_LOADING_S = 600.0

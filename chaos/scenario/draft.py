@@ -20,7 +20,8 @@ from chaos.grammar.error_messages import mistakes
 from chaos.grammar.triggers import After
 from chaos.grammar.units import text_of_seconds
 from chaos.scenario import load
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.model import Scenario
+from chaos.scenario.system import SystemSpec
 
 _AT_ONCE = {"after": "0s"}
 _LATEST_S = 60.0  # after the planned end of the workload; the limit of declared times (chaos.scenario.checks)

@@ -15,18 +15,10 @@ from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, declared, support, topics
 from chaos.scenario.matrix import MatrixProblem, expand
-from chaos.scenario.model import (
-    MOST_BROKERS,
-    MOST_WORKERS,
-    VERSION,
-    KafkaSpec,
-    Scenario,
-    ScenarioFileModel,
-    SparkSpec,
-    SystemSpec,
-)
+from chaos.scenario.model import VERSION, Scenario, ScenarioFileModel
 from chaos.scenario.pipelines import NoPipeline, Pipeline
 from chaos.scenario.services import ServiceSpec
+from chaos.scenario.system import MOST_BROKERS, MOST_WORKERS, KafkaSpec, SparkSpec, SystemSpec
 
 _TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
 _FORMER_VERSIONS = (1,)

@@ -1,284 +1,43 @@
 """The grammar of `scenarios.yaml`, version 2. Field names have units; aliases are the keys in YAML.
 
-Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`.
+Each part of the grammar has a module: faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, and the others
+beside this one.
 
 Every verifier that applies to the pipeline runs, except those that a scenario leaves out with a reason. A scenario can expect
 ``valid``; for single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and ``not_sent``, if its
 client never sends the request that its fault waits for.
-
-It imports more than fifteen modules: every part of the grammar has a module, and a scenario has all of them.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    StringConstraints,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from chaos.common import plugins
-from chaos.common.errors import PluginError
 from chaos.contract.placeholders import names_in
-from chaos.faults.registry import FAULTS, Fault
-from chaos.faults.registry import PLUGINS as _FAULTS
+from chaos.faults.registry import Fault
 from chaos.grammar.base import Declared, Name, Tag, WrongValueError, did_you_mean, shown
 from chaos.grammar.counts import Counts
-from chaos.grammar.triggers import After
-from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
-from chaos.install import jars, spark_versions
-from chaos.loader.generators import PLUGINS as _GENERATORS
+from chaos.grammar.units import SomeSeconds, text_of_seconds
 from chaos.runtime.capabilities import Capability
+from chaos.scenario import plugin_words
 from chaos.scenario.pipelines import Pipeline
-from chaos.scenario.rows import Rows
-from chaos.scenario.services import Services
+from chaos.scenario.random_faults import RandomFaults
 from chaos.scenario.sinks import TableSink
-from chaos.scenario.sinks.reader import READERS as _READERS
-from chaos.scenario.topics import TopicName, TopicSpecs
+from chaos.scenario.system import SystemSpec
+from chaos.scenario.topics import TopicSpecs
 from chaos.scenario.verifiers import NAMES, PRECEDENCE, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
+from chaos.scenario.workload import Filling, Workload
 
-plugins.require(_FAULTS, _VERIFIERS, _GENERATORS, _READERS)
-
-# faults by chance -----------------------------------------------------------------------------------------------------
-
-
-def _without_trigger(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    if "when" in value:
-        raise WrongValueError("when-of-random-fault", "a random fault strikes at a random time; leave `when` out")
-    if "until" in value or "name" in value:
-        raise WrongValueError("name-of-random-fault", "a random fault may happen several times; leave `name` and `until` out")
-    return {**value, "when": {"after": "0s"}}
-
-
-def _as_declared(fault: Fault) -> dict[str, Any]:
-    """Dump the fault without the keys that `_without_trigger` refuses."""
-    return fault.model_dump(mode="json", exclude={"when", "until", "name"})
-
-
-class Pick(Declared):
-    """A fault that may happen, and its weight in the draw."""
-
-    weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
-    """how often this fault is drawn, compared with the others."""
-    fault: Annotated[
-        Fault,
-        BeforeValidator(_without_trigger),
-        PlainSerializer(_as_declared),
-        WithJsonSchema({"title": "fault without `when`", "type": "object", "required": ["kind"]}),
-    ]
-    """as in ``faults``, but without ``when``, ``until`` and ``name``."""
-
-
-class RandomFaults(Declared):
-    """Random faults: which may happen, and how often; a seed decides when.
-
-        random:
-          every: 15s                      # a round has one fault of `pick`, or none
-          quiet: 25%                      # the share of rounds without a fault (a quarter, as in Jepsen's nemesis package)
-          pick:
-            - {weight: 3, fault: {kind: kill_broker, target: any}}
-            - {fault: {kind: cut_link, link: "pipeline->any", for: 5s}}
-
-    Everything is drawn before the run, with the scenario's seed, and the schedule lists the result. Only one fault is in
-    force at a time: a round waits until the fault before it is healed and the output has grown again. Rounds that are still
-    waiting when the whole workload has passed are skipped.
-    """
-
-    every_s: SomeSeconds = Field(alias="every")
-    """the length of a round."""
-    quiet: Percent = 25.0
-    """the share of rounds without a fault."""
-    pick: Annotated[tuple[Pick, ...], Field(min_length=1)]
-    """the faults to draw from."""
-
-    def drawn(self, seed: int, lasts_s: float) -> Iterator[Fault]:
-        """Draw the faults for a workload of so many seconds, with names and triggers; the last round leaves time to recover."""
-        rng = Random(seed)  # noqa: S311 - this is not a secret
-        weights = [pick.weight for pick in self.pick]
-        for number in range(1, int(lasts_s / self.every_s)):
-            quiet, (picked,) = rng.random() < self.quiet / 100, rng.choices(self.pick, weights)
-            if not quiet:
-                when = After(after=text_of_seconds(round(number * self.every_s, 3)))
-                yield picked.fault.model_copy(update={"name": f"round-{number}-{picked.fault.kind}", "when": when})
-
-
-# the file and its parts ------------------------------------------------------------------------------------------------
-
-
-Records = Annotated[int, Field(strict=True, ge=1)]
 PipelineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_][a-z0-9]+)*$")]
 VERSION = 2
-MOST_BROKERS = 5
-_OLDEST_KAFKA = (3, 3, 1)  # KRaft is ready for production from it on (KIP-833)
-_OLDEST_SPARK = (3, 5, 0)
-_SETTINGS_OF_OURS = ("node.id", "broker.id", "process.roles", "log.dir", "log.dirs", "metadata.log.dir", "cluster.id")
-_FAMILIES_OF_OURS = ("controller.", "listener", "advertised.", "inter.broker.", "early.start.listeners")
-MOST_WORKERS = 4
 
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]
 Isolation = Literal["read_committed", "read_uncommitted"]
-
-
-class Producer(Declared):
-    """Settings of the loader's producer.
-
-    With ``batch_records: 1`` and ``in_flight: 1`` the counts of anomalies are exact.
-    """
-
-    idempotence: Annotated[bool, Field(strict=True)] = True
-    """whether brokers drop a record that a retry sends again; it needs ``acks: all``."""
-    acks: Literal["all", 1] = "all"
-    """which replicas must have a record before it is acknowledged: all in-sync replicas, or the leader alone."""
-    batch_records: Records | None = None
-    """the number of records in one request; the default is as many as come within 50 ms."""
-    in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
-    """the number of requests that may be unanswered on one connection."""
-    transaction_records: Records | None = None
-    """the number of records in a transaction; without it, the loader uses no transactions."""
-
-    @model_validator(mode="after")
-    def _idempotent_needs_all(self) -> Self:
-        if self.idempotence and self.acks != "all":
-            raise WrongValueError(
-                "idempotence-without-acks", "an idempotent producer needs acks: all; write that, or idempotence: false"
-            )
-        if self.transaction_records and not self.idempotence:
-            raise WrongValueError(
-                "transactions-without-idempotence",
-                "transaction_records needs idempotence: true and acks: all; write both, or leave transaction_records out",
-            )
-        return self
-
-
-class Filling(Declared):
-    """The records that a loader writes to one topic."""
-
-    into: TopicName | Literal[""] = ""
-    """the topic."""
-    records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
-    """the number of records; without it, all rows that the file, function or generator of ``rows`` has."""
-    rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
-    """the number of records in a second."""
-    refused: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
-    """the number of records that brokers reject for good, for example because they are too large. If they reject another
-    number, the workload was not the declared one, and the run is UNKNOWN.
-    """
-    producer: Producer = Producer()
-    """settings of the producer."""
-    rows: Rows | None = None
-    """the content of the records; the default is the integers 0, 1, 2, …, as keys and values, with id i in partition i mod the
-    number of partitions.
-    """
-
-    @model_validator(mode="after")
-    def _some_are_written(self) -> Self:
-        if self.refused >= self.records and self.wanted is not None:
-            raise WrongValueError(
-                "all-refused",
-                f"refused: {self.refused} of {self.records} records leaves no record to write; write a smaller number",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _of_user_loader(self) -> Self:
-        if self.rows is None or not self.rows.SENDS_ITSELF:
-            return self
-        if "records" not in self.model_fields_set:
-            raise WrongValueError(
-                "own-loader-without-records",
-                "records is missing: the run must know how many rows: {command: …} sends; write e.g. records: 20000",
-            )
-        if self.producer != Producer():
-            raise WrongValueError(
-                "own-loader-with-producer",
-                "producer configures the built-in loader, but rows: {command: …} replaces it; leave producer out",
-            )
-        return self
-
-    @property
-    def wanted(self) -> int | None:
-        """The required number of the user's rows; None if a file, a function or a generator decides it."""
-        leaves_open = self.rows is not None and self.rows.KNOWS_COUNT and "records" not in self.model_fields_set
-        return None if leaves_open else self.records
-
-    def below(self, folder: Path) -> Self:
-        """Resolve paths, and take the number of records from a file if none is declared."""
-        if self.rows is None:
-            return self
-        rows = self.rows.below(folder)
-        count = rows.count() if self.wanted is None else None
-        return self.model_copy(update={"rows": rows, **({"records": count} if count else {})})
-
-    @property
-    def sending_s(self) -> float:
-        """Seconds for sending the records if nothing is broken."""
-        return self.records / self.rate_per_s
-
-
-class AlsoFilled(Filling):
-    """The records that a further loader writes, at the same time, to another topic that the pipeline reads."""
-
-    into: TopicName
-    """the topic; it must differ from the topics that are listed before it."""
-
-
-class Workload(Filling):
-    """The records that the loader writes to the source topic, and further loaders to other topics."""
-
-    into: TopicName | Literal[""] = ""
-    """the topic; it may be left out if the pipeline reads one topic or, with ``pipeline: none``, if the file declares one."""
-    also: tuple[AlsoFilled, ...] = ()
-    """further topics that the pipeline reads. A loader with a ledger of its own fills each at the same time, and all topics
-    together decide what the sink must hold.
-    """
-
-    @property
-    def fillings(self) -> tuple[Filling, ...]:
-        """The filling of each topic."""
-        return (self, *self.also)
-
-    @property
-    def has_user_loader(self) -> bool:
-        """Whether a user's program fills one of the topics, so that its records are not known beforehand."""
-        return any(one.rows is not None and one.rows.SENDS_ITSELF for one in self.fillings)
-
-    @property
-    def may_use_transactions(self) -> bool:
-        """Whether a loader may write in transactions; a user's program always may."""
-        return self.has_user_loader or any(one.producer.transaction_records for one in self.fillings)
-
-    @property
-    def total(self) -> int:
-        """The number of records in all topics."""
-        return sum(one.records for one in self.fillings)
-
-    @property
-    def loading_s(self) -> float:
-        """Seconds for loading if nothing is broken; all loaders work at once."""
-        return max(one.sending_s for one in self.fillings)
-
-    def sending(self, records: Iterable[int]) -> Self:
-        """Return this workload with these numbers of records, one for each topic."""
-        own, *others = records
-        also = tuple(one.model_copy(update={"records": count}) for one, count in zip(self.also, others, strict=True))
-        return self.model_copy(update={"records": own, "also": also})
-
-    def below(self, folder: Path) -> Self:
-        """Resolve paths, and take the number of records from files where none is declared."""
-        return super().below(folder).model_copy(update={"also": tuple(one.below(folder) for one in self.also)})
 
 
 def _expectation(value: Any) -> Any:
@@ -304,83 +63,6 @@ def _prediction(value: Any) -> Any:
 
 Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
-
-
-def _numbers(value: Any, product: str, example: str) -> tuple[int, ...]:
-    """Split a version into its three numbers; YAML reads ``4.0`` as a number."""
-    numbers = value.split(".") if isinstance(value, str) else []
-    if len(numbers) != len(("major", "minor", "patch")) or not all(number.isdecimal() for number in numbers):
-        raise WrongValueError(
-            "not-a-version", f"{shown(value)} is not a version of {product}; write all three numbers, e.g. {example}"
-        )
-    return tuple(map(int, numbers))
-
-
-def _kafka_version(value: Any) -> Any:
-    if _numbers(value, "Kafka", "3.9.1") < _OLDEST_KAFKA:
-        raise WrongValueError("kafka-too-old", f"Kafka {value} is too old; the oldest with KRaft is 3.3.1")
-    return value
-
-
-def _spark_version(value: Any) -> Any:
-    """Allow the version of this environment in any case: it may be an unreleased one."""
-    if value != spark_versions.here() and _numbers(value, "Spark", "3.5.7") < _OLDEST_SPARK:
-        raise WrongValueError("spark-too-old", f"Spark {value} is too old; the oldest that can be tested is 3.5.0")
-    return value
-
-
-def _of_brokers(config: Mapping[str, str]) -> Mapping[str, str]:
-    for name in config:
-        if name in _SETTINGS_OF_OURS or name.startswith(_FAMILIES_OF_OURS):
-            raise WrongValueError(
-                "setting-of-ours",
-                f"the framework sets {name} itself, so that brokers and clients find each other; leave it out",
-            )
-    return config
-
-
-_Settings = Annotated[dict[str, Annotated[str, BeforeValidator(text_of_setting)]], AfterValidator(_of_brokers)]
-
-
-class KafkaSpec(Declared):
-    """The brokers."""
-
-    brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
-    """the number of brokers."""
-    version: Annotated[str, BeforeValidator(_kafka_version)] = Field(default_factory=jars.kafka_version)
-    """all three numbers, e.g. ``3.9.1``, from 3.3.1 on; the default is the version that ``chaos parts`` shows. It may be an
-    axis of a matrix.
-    """
-    config: _Settings = Field(default_factory=dict)
-    """settings of each broker; they override those of the framework."""
-
-
-class SparkSpec(Declared):
-    """Spark's master and workers."""
-
-    workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
-    """the number of workers."""
-    version: Annotated[str, BeforeValidator(_spark_version)] = Field(default_factory=spark_versions.here)
-    """all three numbers, e.g. ``3.5.7``, from 3.5.0 on, for master, workers, drivers and Python workers. The default is the
-    PySpark of this environment, which the judge always uses. It may be an axis of a matrix, but not in containers.
-    """
-
-
-class SystemSpec(Declared):
-    """The system that the pipeline runs on."""
-
-    kafka: KafkaSpec = KafkaSpec()
-    """the brokers."""
-    spark: SparkSpec = SparkSpec()
-    """the Spark cluster."""
-    services: Services = Field(default_factory=dict)
-    """servers that a pipeline uses beside Kafka, by name, each behind links of its own: ``app->service(NAME)``. The placeholder
-    ``{NAME}`` is the address ``HOST:PORT`` for the pipeline.
-    """
-
-    def below(self, folder: Path) -> Self:
-        """Resolve paths."""
-        return self.model_copy(update={"services": {name: spec.below(folder) for name, spec in self.services.items()}})
 
 
 _SOURCE = "source"
@@ -514,13 +196,8 @@ class Scenario(Declared):
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
         generators = {name for one in self.workload.fillings if one.rows for name in one.rows.generators}
-        brought = {
-            _FAULTS.group: _FAULTS.used(kinds),
-            _VERIFIERS.group: _VERIFIERS.used(self.verify),
-            _GENERATORS.group: _GENERATORS.used(generators),
-            _READERS.group: _READERS.used(self.pipeline.sink.readers if self.pipeline.sink else ()),
-        }
-        added = {_ASKED: self.verify, _PLUGINS: brought}
+        readers = self.pipeline.sink.readers if self.pipeline.sink else ()
+        added = {_ASKED: self.verify, _PLUGINS: plugin_words.brought(kinds, self.verify, generators, readers)}
         return json.dumps(self.model_dump(mode="json", by_alias=True) | added, indent=1)
 
     @classmethod
@@ -532,12 +209,7 @@ class Scenario(Declared):
         """
         declared = json.loads(text)
         asked = declared.pop(_ASKED)
-        known: Mapping[str, Collection[str]] = {_FAULTS.group: FAULTS, _VERIFIERS.group: NAMES}
-        brought = declared.pop(_PLUGINS, {})
-        for group, there in known.items():  # the output of generators and readers is in the folder of the run
-            for word, origin in brought.get(group, {}).items():
-                if word not in there:
-                    raise PluginError(f"{word!r} came from {origin}, which is not installed here: install it to judge this run")
+        plugin_words.require(declared.pop(_PLUGINS, {}))
         scenario = cls.model_validate(declared)
         return scenario.without((name for name in scenario.verify if name not in asked), _NOT_THEN)
 

@@ -23,24 +23,15 @@ from chaos.scenario.declared import NONE
 from chaos.scenario.describe import Listed, listing, schema_of
 from chaos.scenario.docstrings import definitions, literals, markdown, meaning, prose, table
 from chaos.scenario.expected import ExpectedRows, RowsPerRecord
-from chaos.scenario.model import (
-    AlsoFilled,
-    KafkaSpec,
-    Pick,
-    Producer,
-    RandomFaults,
-    Scenario,
-    ScenarioFileModel,
-    SparkSpec,
-    SystemSpec,
-    Workload,
-)
+from chaos.scenario.model import Scenario, ScenarioFileModel
 from chaos.scenario.pipelines import KINDS, InGroup
 from chaos.scenario.pipelines.packages import OF_PACKAGES
+from chaos.scenario.random_faults import Pick, RandomFaults
 from chaos.scenario.rows import OF_LOADERS
 from chaos.scenario.services import ServiceSpec
 from chaos.scenario.sinks import OF_JOBS, TopicSink
 from chaos.scenario.sinks.jdbc import JdbcTable
+from chaos.scenario.system import KafkaSpec, SparkSpec, SystemSpec
 from chaos.scenario.topics import TopicSpec
 from chaos.scenario.verifiers import (
     ANOMALIES_OF_PROGRESS,
@@ -51,6 +42,7 @@ from chaos.scenario.verifiers import (
     PROGRESS,
     TRANSACTIONS,
 )
+from chaos.scenario.workload import AlsoFilled, Producer, Workload
 from verifiers.base import Verifier
 from verifiers.transactions.verifier import Transactions
 

@@ -18,7 +18,8 @@ from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern, Ser
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.install import spark_versions
 from chaos.runtime.capabilities import OF_PIPELINES, OF_SYSTEMS, OFFERED, Capability
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.model import Scenario
+from chaos.scenario.system import SystemSpec
 from chaos.scenario.verifiers import PRECEDENCE
 
 POSSIBLE_OUTSIDE = frozenset(

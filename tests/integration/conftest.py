@@ -22,7 +22,7 @@ from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
 from chaos.loader.declaration import FillSource
 from chaos.scenario.load import load_text
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 
 ROOT = Path(__file__).parents[2]
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

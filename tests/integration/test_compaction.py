@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from chaos.common.clock import monotonic_s
-from chaos.scenario.model import KafkaSpec, SystemSpec
+from chaos.scenario.system import KafkaSpec, SystemSpec
 from tests.integration.test_transactions import BATCH, ONE_EACH, SINK, Copier, audit, filled, wrong
 
 pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(1500)]

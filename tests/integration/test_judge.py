@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.common import clock
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 from tests.integration.conftest import jvm_of, with_our_pipelines
 from verifiers.base import Verdict
 

@@ -7,7 +7,7 @@ import pytest
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.scenario.load import load
-from chaos.scenario.model import KafkaSpec, SystemSpec
+from chaos.scenario.system import KafkaSpec, SystemSpec
 from verifiers.base import Verdict
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

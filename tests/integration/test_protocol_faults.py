@@ -16,7 +16,7 @@ from chaos.engine.triggers import hold_request
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
 from chaos.loader.declaration import FillSource
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 from tests.integration.conftest import application as declared_application
 from tests.integration.conftest import declared, endpoints, proved_and_healed
 

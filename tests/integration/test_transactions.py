@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from chaos.scenario.load import load
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.model import Scenario
+from chaos.scenario.system import SystemSpec
 from tests.integration.conftest import ROOT
 from verifiers.base import Verdict
 from verifiers.transactions.verifier import ANOMALIES

@@ -8,7 +8,7 @@ import pytest
 from chaos.engine import run_plan
 from chaos.faults.base import FaultContext
 from chaos.scenario.load import load_text
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.system import SystemSpec
 from tests.integration.conftest import declared, proved_and_healed
 from verifiers.base import Verdict
 

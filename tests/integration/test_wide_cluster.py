@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from chaos.faults.base import FaultContext
-from chaos.scenario.model import KafkaSpec, SystemSpec
+from chaos.scenario.system import KafkaSpec, SystemSpec
 from tests.integration.conftest import declared, proved_and_healed
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

@@ -9,7 +9,7 @@ import pytest
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.engine import run_plan
 from chaos.scenario.load import load_text
-from chaos.scenario.model import KafkaSpec, SparkSpec, SystemSpec
+from chaos.scenario.system import KafkaSpec, SparkSpec, SystemSpec
 from tests.integration.conftest import ROOT
 from verifiers.base import Verdict
 

@@ -8,7 +8,7 @@ import pytest
 
 from chaos.faults.broker_processes import KillBroker
 from chaos.faults.requests import LoseResponse
-from chaos.scenario.model import Producer, Workload
+from chaos.scenario.workload import Producer, Workload
 
 
 @pytest.mark.chaos

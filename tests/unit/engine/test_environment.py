@@ -10,7 +10,7 @@ from chaos.engine import environment, systems
 from chaos.engine import runtimes as engine_runtimes
 from chaos.engine.environment import Environment
 from chaos.install import jars, spark_versions
-from chaos.scenario.model import KafkaSpec, SystemSpec
+from chaos.scenario.system import KafkaSpec, SystemSpec
 from tests.unit.wording import keep
 
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from chaos.common.errors import InconclusiveError
 from chaos.engine import run_evidence
 from chaos.engine.run_evidence import sink_statements, source_statements
-from chaos.scenario.model import Workload
 from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.workload import Workload
 from tests.unit.engine.played import FakeEnds, FakeManagedProcess, run_plan, run_processes
 
 

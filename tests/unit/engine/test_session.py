@@ -19,8 +19,9 @@ from chaos.engine.run_plan import RunPlan
 from chaos.engine.session import JudgeSpark, OpenRun, Outcome, Session
 from chaos.loader.declaration import FillSource
 from chaos.scenario.draft import Draft, Ground
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
+from chaos.scenario.system import SystemSpec
 from tests.unit.engine.played import run_plan
 from verifiers.base import Verdict
 

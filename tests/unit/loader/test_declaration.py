@@ -13,7 +13,7 @@ from chaos.loader import process
 from chaos.loader.declaration import FillSource
 from chaos.loader.plain import Loader, Producing
 from chaos.loader.transactions import TransactionalLoader
-from chaos.scenario.model import Producer
+from chaos.scenario.workload import Producer
 
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 TOPICS = Topics((Topic("source", 3),), "sink")

@@ -17,8 +17,8 @@ from chaos.faults.spark_executors import CrashExecutor
 from chaos.pytest_plugin import fixture, results, scenario_item
 from chaos.pytest_plugin.fixture import Chaos
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM
-from chaos.scenario.model import Workload
 from chaos.scenario.pipelines import CommandPipeline
+from chaos.scenario.workload import Workload
 from verifiers.base import Verdict
 
 TOPICS = {"datasource": {"partitions": 3}, "datasink": {"partitions": 3}}

@@ -8,7 +8,8 @@ from chaos.faults.leadership import UncleanElection
 from chaos.faults.links import CutLink
 from chaos.faults.registry import FAULTS
 from chaos.scenario.draft import Draft, Ground
-from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.model import Scenario
+from chaos.scenario.system import SystemSpec
 from tests.unit.wording import mistakes_in
 
 TOPICS = {"datasource": {"partitions": 3}, "datasink": {"partitions": 3}}

@@ -8,7 +8,8 @@ from pyarrow import parquet
 
 from chaos.common.errors import ScenarioError
 from chaos.expectation import ways
-from chaos.scenario.model import Scenario, Workload
+from chaos.scenario.model import Scenario
+from chaos.scenario.workload import Workload
 from tests.unit.scenario.declared import STOCK, errors_of, loaded, read
 from tests.unit.wording import mistakes_in
 
