@@ -25,6 +25,8 @@ from chaos.engine.run_plan import RunPlan
 from verifiers.base import Bounds
 
 Positions = Callable[[], Mapping[int, int]]
+Offsets = Mapping[str, Mapping[int, Bounds]]
+"""Topic -> partition -> the ends to which it is read."""
 
 _SETTLES_WITHIN_S = 30.0
 # A program that writes on a timer may be stopped in the middle of a transaction. It holds the positions back until its
@@ -196,9 +198,7 @@ def readable(end: Callable[[IsolationLevel], int]) -> int:
         return 0
 
 
-def settled(
-    kafka: Ends, topics: Iterable[Topic], positions: Positions | None
-) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
+def settled(kafka: Ends, topics: Iterable[Topic], positions: Positions | None) -> tuple[Offsets, Mapping[int, int]]:
     """Return the ends of the topics and the pipeline's positions at one moment: nothing was committed during the requests.
 
     Without positions if the pipeline has read records that it has not written to its output.

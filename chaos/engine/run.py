@@ -43,8 +43,8 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import Lookout, PipelineSampler, Sampler
 from chaos.engine.pipelines import application_of
 from chaos.engine.processes import RunProcesses
+from chaos.engine.program_statements import Looks
 from chaos.engine.record_counts import Counted
-from chaos.engine.run_evidence import Looks
 from chaos.engine.run_plan import RunPlan
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext

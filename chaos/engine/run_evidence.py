@@ -1,40 +1,25 @@
-"""The evidence of a run, phase 6: the filled topics and the output, at one moment, are landed as Parquet.
+"""The evidence of a run, phase 6: the filled topics and the output, at one moment, are landed as Parquet."""
 
-It imports more than fifteen modules: each kind of evidence has another origin, and here they become one folder.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.rules import RequestRules
-from chaos.common.errors import InconclusiveError
-from chaos.common.events import LOADER, PIPELINE
-from chaos.engine import ends
+from chaos.engine import ends, ledgers, program_statements, transaction_evidence
 from chaos.engine.processes import RunProcesses
+from chaos.engine.program_statements import Looks
 from chaos.engine.run_plan import Load, RunPlan
 from chaos.expectation import model as models
 from chaos.expectation import ways
 from chaos.expectation.base import Views, nothing, view
-from chaos.judging import landing, spark_session, statements, transaction_logs
+from chaos.judging import landing, spark_session
 from chaos.judging.landing import RunLog
-from chaos.loader.declaration import UserLoader
-from chaos.matching import row_ids, table_rows, user_loader
-from chaos.matching.row_ids import Numbering
-from chaos.scenario.verifiers import TRANSACTIONS
-from verifiers.base import Bounds
-from verifiers.transactions import logs
+from chaos.matching import row_ids, table_rows
 
 _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # they read the output again
-
-Looks = Callable[[], Iterable[tuple[Any, ...]]]
-Makers = Mapping[str, Looks]
-"""View -> the function that makes its rows."""
 
 
 def observe(
@@ -59,7 +44,7 @@ def observe(
             cannot be read.
     """
     processes.stop()
-    _require_ledgers(plan)
+    ledgers.require(plan)
     session = spark()
     offsets, reached = ends.settled(kafka, plan.judged, positions)
     spark_session.suit_logs(session, offsets.values())
@@ -70,15 +55,7 @@ def observe(
         over.land_table(read_table())
     elif plan.pipeline is not None:
         over.land_sink(looks)
-    if TRANSACTIONS in plan.scenario.verify:
-        over.land_transactions(rules)
-
-
-def _require_ledgers(plan: RunPlan) -> None:
-    for ledger in (plan.folder / load.loader.ledger for load in plan.loads):
-        if not ledger.exists():
-            why = "because the loader never began, or its output was not understood; see its log"
-            raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
+    transaction_evidence.land(plan, kafka, rules, over.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +70,7 @@ class _Over:
     plan: RunPlan
     kafka: Kafka
     spark: SparkSession
-    offsets: Mapping[str, Mapping[int, Bounds]]
+    offsets: ends.Offsets
     reached: Mapping[int, int]
 
     @property
@@ -106,10 +83,10 @@ class _Over:
         log = RunLog(
             load.subject,
             self.offsets[name],
-            self._acknowledged(load),
+            ledgers.acknowledged(self.spark, plan, load, row_ids.lines_of(self.offsets[name])),
             [one for one in plan.scenario.verify if plan.pipeline is None or one not in _OF_OUTPUT],
             plan.folder / load.loader.ledger,
-            source_statements(plan, self.kafka, name),
+            program_statements.about_source(plan, self.kafka, name),
         )
         landing.land(self.spark, self._topic(name), log, self.folder)
 
@@ -121,7 +98,7 @@ class _Over:
             self.offsets[name],
             plan.expectation.rows(self._asked(anywhere=anywhere)),
             plan.scenario.verify,
-            of_programs=sink_statements(plan, self.kafka, looks),
+            of_programs=program_statements.about_sink(plan, self.kafka, looks),
             positions=self.reached,
             anywhere=anywhere,
             source_partitions=plan.topics.partitions,
@@ -135,41 +112,9 @@ class _Over:
         partitions, verify = plan.topics.partitions, plan.scenario.verify
         table_rows.land(self.spark, found, number, self.folder, self.reached, partitions, verify)
 
-    def land_transactions(self, rules: RequestRules) -> None:
-        """Land the internal topics, as far as they concern the pipeline's group, and the batches of its transactions.
-
-        The proxies' observations of the group's readers are landed with them.
-
-        Raises:
-            InconclusiveError: the group never committed in a transaction, or a broker does not answer.
-        """
-        plan, kafka = self.plan, self.kafka
-        asked = transaction_logs.LandingRequest(
-            kafka.bootstrap, (plan.group,), kafka.cluster.options, (plan.topics.sink,), with_sources=True
-        )
-        try:
-            found = transaction_logs.land(asked)
-        except transaction_logs.NotTransactionalError as error:
-            raise InconclusiveError(f"transactions: {error}") from error
-        names = kafka.topic_ids([plan.topics.names[name] for name in plan.scenario.pipeline.reads])
-        seen = transaction_logs.Heard(rules.starts(), rules.unfenced(), rules.produced(), rules.forgotten())
-        heard = transaction_logs.heard(seen, plan.group, names)
-        logs.write(self.folder / TRANSACTIONS, replace(found, **heard))
-
     def _topic(self, name: str, isolation: str = "read_committed") -> landing.Topic:
         headers = models.compares_headers(self.plan.scenario)
         return landing.topic_of_run(self.kafka.bootstrap, name, isolation, self.kafka.cluster.java, headers=headers)
-
-    def _acknowledged(self, load: Load) -> DataFrame | Numbering:
-        """Return the records that a topic must hold, by the ledger of its loader."""
-        plan, loader, lines = self.plan, load.loader, row_ids.lines_of(self.offsets[load.topics.source])
-        ledger = plan.folder / loader.ledger
-        if isinstance(loader, UserLoader):
-            return user_loader.of_source(self.spark, ledger, lines)
-        if loader.rows is not None:
-            headers = models.compares_headers(plan.scenario)
-            return row_ids.of_source(self.spark, loader.rows, ledger, lines, headers=headers)
-        return loader.expected(self.spark, plan.folder, load.topics.partitions)
 
     def _asked(self, *, anywhere: bool) -> ways.WayContext:
         lines = row_ids.lines_of(*self.offsets.values())
@@ -180,32 +125,3 @@ class _Over:
         landed = {load.name: landing.landed(self.spark, self.folder, load.subject) for load in self.plan.loads}
         empty = {topic: nothing(self.spark) for topic in self.plan.scenario.pipeline.reads}
         return empty | {topic: view(records) for topic, records in landed.items()}
-
-
-# statements and commits of programs --------------------------------------------------------------------------------------
-
-# Statements of reads are judged against the source; those of transactions against the sink. Only the needed ones are landed:
-# `atomicity` leaves decisions to `outcomes`, and reports itself that one is undecided if that verifier does not run.
-
-
-def source_statements(plan: RunPlan, kafka: Kafka, topic: str) -> Makers:
-    """Make the views of statements about a filled topic: by the pipeline that read it or, without one, by its loader."""
-    if plan.pipeline is None:
-        return _told(plan, LOADER)
-    asked = plan.scenario.verify
-    read = partial(statements.deliveries, statements.logs(plan.folder, PIPELINE), topic)
-    of_reader: Makers = {"deliveries": read} if "deliveries" in asked else {}
-    commits = partial(kafka.committed, plan.group, topic)
-    return {**of_reader, "commits": commits} if plan.group and "commits" in asked else of_reader
-
-
-def sink_statements(plan: RunPlan, kafka: Kafka, looks: Looks | None) -> Makers:
-    """Make the views of the pipeline's statements about its output, and of the looks at that during the run."""
-    if looks is None:
-        return _told(plan, PIPELINE)
-    return {**_told(plan, PIPELINE), "looks": looks, "reached": partial(kafka.reached, plan.group, plan.topics.filled)}
-
-
-def _told(plan: RunPlan, writer: str) -> Makers:
-    told = partial(statements.told, statements.logs(plan.folder, writer))
-    return {"told": told} if "outcomes" in plan.scenario.verify else {}

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from chaos.common import clock
 from chaos.contract.base import Topic
 from chaos.engine.observers import Look, Lookout
-from chaos.engine.run_evidence import sink_statements
+from chaos.engine.program_statements import about_sink
 from tests.unit.engine.played import run_plan
 
 SILENT = KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -77,7 +77,7 @@ def test_what_was_seen_is_judged_in_the_sink_with_the_positions_of_the_group(tmp
     made = run_plan(tmp_path)
     pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
     kafka = SimpleNamespace(committed=tuple, reached=lambda group, topics: [(group, *topics)])
-    found = [sink_statements(replace(made, pipeline=pipeline), kafka, looks) for looks in (None, tuple)]
+    found = [about_sink(replace(made, pipeline=pipeline), kafka, looks) for looks in (None, tuple)]
 
     assert [set(one) & {"looks", "reached"} for one in found] == [set(), {"looks", "reached"}]
     assert found[1]["reached"]() == [("g", *made.topics.filled)]

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine import run_evidence
-from chaos.engine.run_evidence import sink_statements, source_statements
+from chaos.engine.program_statements import about_sink, about_source
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.workload import Workload
 from tests.unit.engine.played import FakeEnds, FakeManagedProcess, run_plan, run_processes
@@ -34,7 +34,7 @@ def said_by(folder, pipeline, **declared):
     changed = {"pipeline": TypeAdapter(Pipeline).validate_python(declared), "workload": workload, "leave_out": leave_out}
     scenario = made.scenario.model_copy(update=changed)
     run, kafka = replace(made, scenario=scenario, pipeline=pipeline), SimpleNamespace(committed=tuple)
-    return source_statements(run, kafka, "source"), sink_statements(run, kafka, None) if pipeline else {}
+    return about_source(run, kafka, "source"), about_sink(run, kafka, None) if pipeline else {}
 
 
 def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(tmp_path):

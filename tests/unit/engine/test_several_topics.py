@@ -19,7 +19,7 @@ from chaos.engine.batches import BatchSight, Job
 from chaos.engine.demand import with_demand
 from chaos.engine.pipelines import topics_of
 from chaos.engine.processes import RunProcesses
-from chaos.engine.run_evidence import source_statements
+from chaos.engine.program_statements import about_source
 from chaos.engine.run_plan import RunPlan
 from chaos.engine.twin_key import key_of
 from chaos.engine.workload_rows import with_rows
@@ -252,7 +252,7 @@ def test_what_a_group_committed_is_asked_of_each_topic(tmp_path: Path) -> None:
     planned = run_plan(tmp_path)
     kafka: Any = SimpleNamespace(committed=lambda group, topic: [(group, topic)])
 
-    found = [source_statements(planned, kafka, one.topics.source)["commits"]() for one in planned.loads]
+    found = [about_source(planned, kafka, one.topics.source)["commits"]() for one in planned.loads]
 
     assert found == [[("g", "orders-7")], [("g", "customers-7")]]
 
