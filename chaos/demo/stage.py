@@ -1,7 +1,6 @@
 """Run the scenarios of the demo as pytest would, and explain them.
 
-The engine and the reports make runs, verdicts and pages, as everywhere; this module only adds the explanations. It imports more
-than fifteen modules, one for each step from the machine to a page.
+The engine and the reports make runs, verdicts and pages, as everywhere; this module only adds the explanations.
 """
 
 import shlex
@@ -14,17 +13,14 @@ from rich.console import Console
 from rich.text import Text
 
 from chaos.common import signals
-from chaos.demo import folder
+from chaos.demo import folder, pages
 from chaos.demo.acts import ACTS, INTRODUCTION, SYSTEM, Act, found
 from chaos.engine.environment import Environment
-from chaos.engine.session import Outcome, Session
+from chaos.engine.session import Session
 from chaos.install import artifacts, preflight
 from chaos.report import terminal
 from chaos.report.failure_text import explain
 from chaos.report.formatting import findings_line
-from chaos.report.html.run_folder import Listed, read_run
-from chaos.report.html.templates import require_packages
-from chaos.report.html.writing import write_run_page, write_session_page
 from chaos.report.model import Report
 from chaos.report.summary import COLOURS
 from chaos.scenario.load import ScenarioFile, load
@@ -38,7 +34,6 @@ _MARGIN = "  "
 _PARTS_MISSING = (
     "parts are missing: fetching Kafka and Spark's connector, about 55 MB, once for this user, as `chaos parts` does"
 )
-_CUT_SHORT = "The demo is still running, or was interrupted: a run may be missing."
 
 
 class Stage:
@@ -65,7 +60,7 @@ class Stage:
         Raises:
             RuntimeUnavailableError: something is missing.
         """
-        require_packages()
+        pages.require()
         preflight.check_machine(artifacts.cache_folder(), self._into)
         if artifacts.at_hand() is None:
             self.say(_PARTS_MISSING)
@@ -98,31 +93,13 @@ class Stage:
         head = f"{place}: {act.scenario}\n{self.labelled(act.setting.items()).plain}\n"
         with terminal.Live(head, words=lambda event: self._beside(act.told(event))) as live:
             outcome = session.run(scenario, file.system, replay, live)
-        self._report(outcome, session.reports)
+        pages.write(outcome, session.reports, len(ACTS), self._into)
         self._judged(act, outcome.report)
 
     def _beside(self, text: str) -> str:
         """Wrap a text with room for a label, or for the second of an event, on its left."""
         width = max(self._width - _INDENT, _NARROWEST)
         return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False).replace("\n", f"\n{' ' * _INDENT}")
-
-    def _report(self, outcome: Outcome, reports: Sequence[Report]) -> None:
-        """Write report and pages, however the run has ended.
-
-        Raises:
-            DemoUsageError: they cannot be written.
-            KeyboardInterrupt: the run was interrupted.
-        """
-        is_cut_short = isinstance(outcome.error, KeyboardInterrupt)
-        note = _CUT_SHORT if is_cut_short or len(reports) < len(ACTS) else ""
-        try:
-            outcome.report.write()
-            write_run_page(read_run(outcome.report.run_dir))
-            write_session_page([Listed(report.run_dir, report) for report in reports], self._into / folder.PAGE, note)
-        except OSError as error:
-            raise folder.DemoUsageError(f"{error.filename}: cannot be written: {error.strerror}") from None
-        if is_cut_short:
-            outcome.require_end()
 
     def _judged(self, act: Act, report: Report) -> None:
         line = Text.assemble(_MARGIN, (report.verdict.name, f"bold {COLOURS[report.verdict]}"), f": {findings_line(report)}")

@@ -8,7 +8,7 @@ import pytest
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.events import PhaseBegan
 from chaos.common.history import Event
-from chaos.demo import command, folder, stage
+from chaos.demo import command, folder, pages, stage
 from chaos.demo.acts import ACTS
 from chaos.engine.session import Outcome
 from chaos.install import artifacts, preflight
@@ -94,7 +94,7 @@ def test_page_reports_and_files_are_in_its_folder(play, outcomes, tmp_path) -> N
 
     page = (tmp_path / PLACE / folder.PAGE).read_text(encoding="utf-8")
     assert all(act.scenario in page for act in ACTS)
-    assert stage._CUT_SHORT not in page
+    assert pages._CUT_SHORT not in page
     assert all((report.run_dir / name).is_file() for report in session.reports for name in ("report.json", "report.html"))
     assert {path.name for path in tmp_path.iterdir()} == {PLACE.name, *(act.scenario for act in ACTS)}  # their run directories
 
@@ -140,7 +140,7 @@ def test_an_interrupt_in_a_run_ends_the_system_and_leaves_the_page(play, report,
 
     assert (code, session.ended, len(session.reports)) == (130, 1, 1)
     assert "interrupted" in capsys.readouterr().out.splitlines()[-1]
-    assert stage._CUT_SHORT in (tmp_path / PLACE / folder.PAGE).read_text(encoding="utf-8")
+    assert pages._CUT_SHORT in (tmp_path / PLACE / folder.PAGE).read_text(encoding="utf-8")
 
 
 def test_an_interrupt_between_runs_ends_the_system(play) -> None:
@@ -200,7 +200,7 @@ def test_a_page_that_cannot_be_written_is_said_in_a_line(play, outcomes, monkeyp
     def full(*_):
         raise OSError(28, "No space left on device", "report.html")
 
-    monkeypatch.setattr(stage, page, full)
+    monkeypatch.setattr(pages, page, full)
 
     session = Played(outcomes(*RIGHT))
     code = play(session)
@@ -215,4 +215,4 @@ def test_an_interrupt_in_the_last_run_leaves_a_page_that_says_so(play, outcomes,
     last = Outcome(report(scenario=ACTS[1].scenario, verdict=Verdict.UNKNOWN), KeyboardInterrupt("SIGINT"))
 
     assert play(Played([first, last])) == 130
-    assert stage._CUT_SHORT in (tmp_path / PLACE / folder.PAGE).read_text(encoding="utf-8")
+    assert pages._CUT_SHORT in (tmp_path / PLACE / folder.PAGE).read_text(encoding="utf-8")
