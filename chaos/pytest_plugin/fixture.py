@@ -19,18 +19,15 @@ from typing import Any
 import pytest
 
 from chaos.cluster.system import System
-from chaos.common.errors import MisuseError, ScenarioError
+from chaos.common.errors import MisuseError
 from chaos.contract.base import Topics
 from chaos.engine.session import OpenRun, Outcome, Session
 from chaos.faults.base import FaultBase
-from chaos.pytest_plugin import scenario_item
+from chaos.pytest_plugin import named_pipeline, scenario_item
 from chaos.pytest_plugin.results import Injected, Judged
-from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM, refusing
 from chaos.pytest_plugin.scenario_item import replay_of, uncaptured
-from chaos.pytest_plugin.selection import FILE, scenarios_files
 from chaos.report.terminal import Live
-from chaos.scenario.draft import Draft, Ground
-from chaos.scenario.load import load
+from chaos.scenario.draft import Draft
 from chaos.scenario.model import Isolation
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.system import SystemSpec
@@ -47,10 +44,6 @@ _NOT_JUDGED = (
 _NEVER_STARTED = (
     "the test uses the fixture `chaos` but never called chaos.start, so nothing was judged; "
     "begin it with chaos.start(PIPELINE, WORKLOAD)"
-)
-_NO_FILE = (
-    "there is no {file} in {folder} or above it, so {name!r} names no pipeline; "
-    "declare it in the test, e.g. chaos.start(CommandPipeline(…))"
 )
 
 
@@ -100,14 +93,12 @@ class Chaos:
         __tracebackhide__ = True
         if self._draft is not None:
             raise MisuseError(_TWICE)
-        declared, spec, there = self._declared(pipeline, system)
+        declared, spec, there = named_pipeline.declared(self._item, pipeline, system)
         keys: dict[str, Any] = {"recovery_slo": recovery_slo, "isolation": isolation, "unsafe": unsafe}
         keys |= {"name": self._name(), "title": self._title(), "pipeline": declared}
         keys |= {"topics": there if topics is None else topics}
         keys |= {} if workload is None else {"workload": workload}
-        config = self._item.config
-        folder, external = self._item.path.parent, config.stash[EXTERNAL_SYSTEM]
-        self._draft = Draft(Ground(folder, spec, refusing(config), external), **keys)
+        self._draft = Draft(named_pipeline.ground(self._item, spec), **keys)
         self._begin(self._draft, spec)
 
     def fault(self, fault: FaultBase | Mapping[str, Any]) -> AbstractContextManager[Injected]:
@@ -211,18 +202,6 @@ class Chaos:
                 self._end(self._run, MisuseError(_NOT_JUDGED))
 
     # -------------------------------------------------------------------------------------------------------------------
-
-    def _declared(self, pipeline: Any, system: SystemSpec | None) -> tuple[Any, SystemSpec, Mapping[str, TopicSpec]]:
-        """Return the declaration of the pipeline, the system, and the topics of the file."""
-        config, folder = self._item.config, self._item.path.parent
-        files = [load(path) for path in scenarios_files(config, folder)]
-        spec = system or (files[0].system if files else SystemSpec())
-        if not isinstance(pipeline, str):
-            return pipeline, spec, files[0].topics if files else {}
-        if not files and pipeline != "none":
-            raise ScenarioError(_NO_FILE.format(file=FILE, folder=folder, name=pipeline))
-        file = next((file for file in files if pipeline in file.pipelines), files[0] if files else None)
-        return ({"kind": "none"}, spec, {}) if file is None else (file.pipeline(pipeline), spec, file.topics)
 
     def _name(self) -> str:
         """Name the test like a scenario: ``test_leader_dies[spark]`` is ``leader-dies-spark``."""
