@@ -27,6 +27,7 @@ _TRACEBACK = b"Traceback (most recent call last):"
 _UNCAUGHT = re.compile(
     rb"""
       (?:Uncaught\ |Unhandled\ )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Interrupt)(?::|$)  # Java, Python
+    | (?:[A-Z]\w*)?Error\ \[\w+\]:                                  # Node.js
     | Exception\ in\ thread\ | Caused\ by:\ | Fatal\ Python\ error:
     | panic:\ | fatal\ error:\ | thread\ '.*'.*\ panicked\ at       # Go, Rust
     | terminate\ called\ | (?:\S*:\ )?Segmentation\ fault | \#\ A\ fatal\ error\  # C++, the JVM

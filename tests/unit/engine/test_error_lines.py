@@ -35,6 +35,18 @@ Caused by: org.apache.kafka.common.errors.RecordTooLargeException: 2 MB
 \t... 4 more
 [shutdown] INFO com.acme.Main - stopped
 """
+NODE = """\
+node:internal/modules/esm/resolve:873
+  throw new ERR_MODULE_NOT_FOUND(packageName, fileURLToPath(base), null);
+        ^
+
+Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'kafkajs' imported from /app/copy.mjs
+    at packageResolve (node:internal/modules/esm/resolve:873:9) {
+  code: 'ERR_MODULE_NOT_FOUND'
+}
+
+Node.js v20.20.2
+"""
 LIBRDKAFKA = """\
 %4|1795887001.1|CONFWARN|rdkafka#producer-1| a setting
 %3|1795887002.4|FAIL|rdkafka#producer-1| [thrd:broker-1]: Connect to ipv4#127.0.0.1:1 failed: Connection refused
@@ -58,6 +70,7 @@ def log(folder: Path, text: str) -> Path:
     [
         (PYTHON, 'confluent_kafka.cimpl.KafkaException: KafkaError{code=_FENCED,val=-144,str="zombie"}'),
         (CHAINED, "mylib.Refused: no amount in row 17"),
+        (NODE, "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'kafkajs' imported from /app/copy.mjs"),
         (JAVA, "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: 2 MB"),
         (
             LIBRDKAFKA,
