@@ -88,14 +88,18 @@ jobs:
       - uses: actions/cache/restore@v4
         id: cache
         with:
-          path: .chaos-cache
+          path: |  # class archives fit only the PySpark of this job
+            .chaos-cache/*
+            !.chaos-cache/archives-*
           key: chaos-parts-${{ runner.os }}-${{ runner.arch }}-${{ steps.versions.outputs.digest }}
       - name: Fetch the parts that are not in the cache
         run: chaos parts
       - uses: actions/cache/save@v4  # now, because actions/cache would save nothing if a scenario is red
         if: steps.cache.outputs.cache-hit != 'true'
         with:
-          path: .chaos-cache
+          path: |  # class archives fit only the PySpark of this job
+            .chaos-cache/*
+            !.chaos-cache/archives-*
           key: ${{ steps.cache.outputs.cache-primary-key }}
       - name: Run the scenarios
         id: scenarios
