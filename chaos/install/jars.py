@@ -24,6 +24,7 @@ _LINE = re.compile(
 _PATTERN = "[organisation]__[artifact]-[revision](-[classifier]).[ext]"
 _FETCH_WITHIN_S = 600
 _NO_NETWORK = ("UnknownHostException", "ConnectException", "SocketTimeoutException", "NoRouteToHost", "SSLHandshakeException")
+_ABSENT = re.compile(r":: (\S+)#(\S+);(\S+): not found")
 _NAMED = 3  # missing jars that a message names
 
 Echo = Callable[[str], None]
@@ -138,10 +139,11 @@ def resolve(wanted: tuple[Module, ...], folder: Path, ivy: Ivy) -> None:
         RuntimeUnavailableError: a module does not exist, or the server does not answer.
     """
     said = _retrieve(ivy_xml(map(_with_all_it_needs, wanted)), folder, ivy)
-    absent = [str(one) for one in wanted if f"{one.group}#{one.artifact};{one.version}: not found" in said]
-    if absent:
-        mirror = os.environ.get("CHAOS_MAVEN_MIRROR")
-        raise RuntimeUnavailableError(f"{mirror or 'Maven Central'} has no {absent[0]}; choose a version that it has")
+    if absent := _ABSENT.search(said):
+        one, asked = ":".join(absent.groups()), [str(each) for each in wanted]
+        needed = "" if one in asked else f", which {' or '.join(asked[:_NAMED])} needs"
+        server = os.environ.get("CHAOS_MAVEN_MIRROR") or "Maven Central"
+        raise RuntimeUnavailableError(f"{server} has no {one}{needed}; choose a version that it has")
     names = {jar.name for jar in folder.glob("*.jar")}
     missing = [str(one) for one in wanted if f"{one.group}__{one.artifact}-{one.version}.jar" not in names]
     if missing or "UNRESOLVED DEPENDENCIES" in said:

@@ -227,10 +227,11 @@ def test_a_module_comes_with_all_that_it_needs(tmp_path: Path) -> None:
     ("said", "made", "names"),
     [
         (":: g#a;1: not found", (), ("g:a:1;", "Maven Central")),
+        (":: UNRESOLVED DEPENDENCIES ::\n\t\t:: h#b;2: not found", ("g__a-1.jar",), ("h:b:2", "g:a:1")),
         (":: UNRESOLVED DEPENDENCIES ::\n ERROR x", ("g__a-1.jar",), ()),
         ("java.net.UnknownHostException: repo1", (), ("Maven Central", "1: g:a:1")),
     ],
-    ids=["not there", "something that it needs", "no answer"],
+    ids=["not there", "something that it needs is not there", "something that it needs", "no answer"],
 )
 def test_a_module_that_cannot_be_had(
     tmp_path: Path, monkeypatch, said: str, made: tuple[str, ...], names: tuple[str, ...]
