@@ -10,7 +10,7 @@ It uses the DataFrame API only, so that it works on Spark Connect too, and no ro
 """
 
 from verifiers.frames.auditing import audit
-from verifiers.frames.question import AuditError
+from verifiers.frames.question import AuditError, RowsError
 from verifiers.frames.report import Report
 
-__all__ = ["AuditError", "Report", "audit"]
+__all__ = ["AuditError", "Report", "RowsError", "audit"]

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 
 from verifiers.frames import judging, question, sums
-from verifiers.frames.question import AuditError, Expected, Key, Named
+from verifiers.frames.question import Expected, Key, Named, RowsError
 from verifiers.frames.report import Report
 
 
@@ -43,11 +43,12 @@ def audit(
         The report; `Report.valid` says whether all is right.
 
     Raises:
-        AuditError: the frames cannot be compared as asked, the source is empty, or a frame was different when it was read
-            again; the message says what to do. Errors of Spark's jobs, and of ``expected``, are not caught.
+        AuditError: the frames cannot be compared as asked; its subclass RowsError: the source is empty, a row has no key or
+            position, or a frame was different when it was read again. The message says what to do. Errors of Spark's jobs,
+            and of ``expected``, are not caught.
     """
     asked = question.ask(source, sink, key, order, expected, columns)
     found = sums.of(asked)
     if not found.records and source.isEmpty():
-        raise AuditError("source is empty, so that nothing can be compared: read another one")
+        raise RowsError("source is empty, so that nothing can be compared: read another one")
     return judging.report(asked, found)

@@ -41,6 +41,10 @@ class AuditError(ValueError):
     """The frames cannot be audited as asked; the message is one line that says what to do."""
 
 
+class RowsError(AuditError):
+    """The question is right, and the rows of the frames cannot be judged: no key, no rows, or others at the next reading."""
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The columns of an audit, as people know them.
@@ -195,9 +199,9 @@ def _demanded(source: DataFrame, sink: DataFrame, expected: str | Callable[[Data
     return demanded
 
 
-def changed_meanwhile() -> AuditError:
+def changed_meanwhile() -> RowsError:
     """The error for frames that are not the same each time."""
-    return AuditError(
+    return RowsError(
         "source or sink had other rows when it was read again: it depends on chance or the time, or it grew; "
         "cache it, write it down, or read one version of the table"
     )

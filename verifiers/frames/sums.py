@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.frames.question import AuditError, Question
+from verifiers.frames.question import Question, RowsError
 
 _BUCKETS = 65_536
 _MOST = 4_096  # buckets that a query names; if more differ, all rows are compared
@@ -42,7 +42,7 @@ def of(question: Question) -> Sums:
     """Read both frames, once.
 
     Raises:
-        AuditError: a demanded row has no key, or a row has no position.
+        RowsError: a demanded row has no key, or a row has no position.
     """
     sums = totals()
     names = [f"{side}{at}" for side in "ab" for at in range(len(_HASHES))]
@@ -114,6 +114,6 @@ def _require_places(question: Question, without_key: int, without_position: int)
     names = question.names
     if without_key:
         told = ", ".join(names.key)
-        raise AuditError(f"{without_key} demanded rows have no key ({told} is null): name another key, or leave these rows out")
+        raise RowsError(f"{without_key} demanded rows have no key ({told} is null): name another key, or leave these rows out")
     if without_position:
-        raise AuditError(f"{without_position} rows have no position ({names.order[-1]} is null): leave them out, or order=None")
+        raise RowsError(f"{without_position} rows have no position ({names.order[-1]} is null): leave them out, or order=None")
