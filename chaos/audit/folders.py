@@ -23,8 +23,8 @@ def check_landed(folder: str, master: str) -> None:
     Each log is a Parquet folder whose files share one schema: Spark reads all files by the schema of one of them, and drops
     columns that this one lacks.
     """
-    _check_name("--landed", folder)
-    for side in ("source", "sink") if _is_local(folder, master) else ():
+    check_name("--landed", folder)
+    for side in ("source", "sink") if is_local(folder, master) else ():
         place = Path(folder, side)
         if not place.exists():
             raise AuditUsageError(f"{place} does not exist: --landed must name the folder that holds source/ and sink/")
@@ -34,8 +34,8 @@ def check_landed(folder: str, master: str) -> None:
 
 def check_landing(folder: str, master: str) -> None:
     """Raise AuditUsageError if a local folder cannot be written to."""
-    _check_name("--landing", folder)
-    if not _is_local(folder, master):
+    check_name("--landing", folder)
+    if not is_local(folder, master):
         return
     try:
         files.require_folder(Path(folder))
@@ -44,14 +44,15 @@ def check_landing(folder: str, master: str) -> None:
         raise AuditUsageError(f"--landing {folder}: {why}; name a folder or URL that Spark can write to") from None
 
 
-def _check_name(option: str, folder: str) -> None:
+def check_name(option: str, folder: str) -> None:
+    """Raise AuditUsageError if Spark would take the name for a pattern."""
     pattern = _PATTERN.search(folder)
     if pattern:
         reason = f"{pattern[0]!r} makes it a pattern for Spark, which would read several folders as one log"
         raise AuditUsageError(f"{option} {folder}: {reason}; name one folder, or a link to it without that character")
 
 
-def _is_local(folder: str, master: str) -> bool:
+def is_local(folder: str, master: str) -> bool:
     """Whether Spark certainly reads the disk of this machine."""
     return master.startswith("local") and not _SCHEME.match(folder) and not any(map(os.environ.get, _ELSEWHERE))
 

@@ -332,7 +332,7 @@ def _read_back(spark: SparkSession, places: Sequence[str], fixed: Fixed) -> Logs
 
 
 def _records(rows: DataFrame, place: str) -> int:
-    found = _counted(place) if landing.is_local(rows.sparkSession, place) else None
+    found = counted_in(place) if landing.is_local(rows.sparkSession, place) else None
     return rows.count() if found is None else found
 
 
@@ -341,12 +341,12 @@ def counted(folder: str) -> int | None:
 
     Return None at a URL, and if a file is not Parquet; Spark reports such a file later.
     """
-    sides = [_counted(f"{folder}/{side}") for side in ("source", "sink")]
+    sides = [counted_in(f"{folder}/{side}") for side in ("source", "sink")]
     return None if None in sides else sum(filter(None, sides))
 
 
-def _counted(place: str) -> int | None:
-    """Count the rows of one landed log, or return None."""
+def counted_in(place: str | Path) -> int | None:
+    """Count the rows of the Parquet files in a folder by their footers; None if that is not possible."""
     files = [file for file in Path(place).rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
     try:
         return sum(parquet.read_metadata(file).num_rows for file in files) if Path(place).is_dir() else None

@@ -12,11 +12,10 @@ unknown. Only a row with a place of its own is taken to depend on that record al
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import expired
+from chaos.audit import expired, settings
 from chaos.audit.expired import Compared
 from chaos.audit.identity import DENSE, KEY, Prepared
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
@@ -46,15 +45,7 @@ def model(query: str, identity: str, *, state: bool = False) -> Model:
     Raises:
         AuditUsageError: the file does not exist, or is empty.
     """
-    sql = query
-    if query.startswith("@"):
-        try:
-            sql = Path(query[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise AuditUsageError(f"--expected-sql {query}: cannot be read: {reason}") from None
-    if not sql.strip():
-        raise AuditUsageError(f"--expected-sql {query}: the query is empty")
+    sql = settings.query(query)
     told_by = "" if identity in (DENSE, KEY) else identity
     return Model(Query(sql), State() if state else Log(), identity=told_by, stated_in="options")
 

@@ -1,10 +1,11 @@
-"""``--spark-conf``: settings of Spark from the command line, for example ``spark.executor.memory=8g``.
+"""Options that several audits read alike: ``--spark-conf`` and ``--expected-sql``.
 
-They override the settings that an audit makes itself. It refuses those that have an option of their own, and those that change
-the meaning of a query, a model or a comparison.
+Settings of Spark, for example ``spark.executor.memory=8g``, override the settings that an audit makes itself. It refuses those
+that have an option of their own, and those that change the meaning of a query, a model or a comparison.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from chaos.audit.logs import AuditUsageError
 from chaos.judging.spark_session import NotStartedError
@@ -60,3 +61,21 @@ def blamed(settings: Mapping[str, str], error: NotStartedError) -> NotStartedErr
     if named is not None:
         raise AuditUsageError(f"{OPTION} {named}={settings[named]}: {said}; mend it, or leave it out") from error
     return NotStartedError(f"{said}; it was started with {given}: leave out what it does not take")
+
+
+def query(given: str) -> str:
+    """Return the query of ``--expected-sql``, or that in the file that it names as ``@file``.
+
+    Raises:
+        AuditUsageError: the file cannot be read, or the query is empty.
+    """
+    sql = given
+    if given.startswith("@"):
+        try:
+            sql = Path(given[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise AuditUsageError(f"--expected-sql {given}: cannot be read: {reason}") from None
+    if not sql.strip():
+        raise AuditUsageError(f"--expected-sql {given}: the query is empty")
+    return sql

@@ -82,7 +82,7 @@ def main() -> None:
     except UnreadableError as error:
         about = {"problem": str(error), "kind": "failed"}
     except (Py4JJavaError, PySparkException) as error:
-        about = _problem(error)
+        about = problem(error)
     draft = folder / "about.draft"
     draft.write_text(json.dumps(about), encoding="utf-8")
     draft.replace(folder / ABOUT)
@@ -233,7 +233,12 @@ def _exists(spark: SparkSession, place: str) -> bool:
 # problems ------------------------------------------------------------------------------------------------------------------
 
 
-def _problem(error: Py4JJavaError | PySparkException) -> dict[str, str]:
+def problem(error: Py4JJavaError | PySparkException) -> dict[str, str]:
+    """Return what Spark says of a table that it cannot read, in one line, and its kind.
+
+    The kind is ``lacking`` (a reader or a driver), ``absent`` (the table), ``other`` (a package for another Spark), or
+    ``failed``.
+    """
     said = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     whole = f"{said} {error}"
     kinds = {"lacking": _LACKING, "absent": _ABSENT, "other": _OTHER_SPARK}
