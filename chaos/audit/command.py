@@ -1,14 +1,14 @@
 """`chaos audit`: audit logs that no run of ours has filled, and report the findings.
 
-There are three commands, each with its own options: `chaos.audit.topics`, `chaos.audit.transactions` and
-`chaos.audit.follow.command`.
+There are four commands, each with its own options: `chaos.audit.topics`, `chaos.audit.tables.command`,
+`chaos.audit.transactions` and `chaos.audit.follow.command`.
 """
 
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,12 +43,14 @@ class Audit:
         records: number of records in both logs.
         seconds: from the first request for the logs to the last finding.
         problem: why nothing could be judged; empty if it could.
+        read: ``source`` and ``sink`` -> the address of what was read; empty for topics.
     """
 
     findings: tuple[Finding, ...] = ()
     records: int = 0
     seconds: float = 0.0
     problem: str = ""
+    read: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -143,6 +145,7 @@ def write(path: Path, audit: Audit) -> None:
         "seconds": round(audit.seconds, 3),
         "records_per_second": _rate(audit),
         "problem": audit.problem,
+        **({"read": dict(audit.read)} if audit.read else {}),
     }
     text = json.dumps(report, indent=1)
     if _is_stdout(path):
@@ -168,7 +171,8 @@ def table(audit: Audit, width: int) -> RenderableType:
     for finding in audit.findings:
         verdict = Text(finding.verdict.name, style=f"bold {_COLOURS[finding.verdict]}") if finding.asked else Text("not asked")
         rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked))
-    return Group(rows, *(Text(line) for finding in audit.findings for line in _lines(finding)), last)
+    read = (Text(f"{side}: {one_line(address, _LONG)}") for side, address in audit.read.items())
+    return Group(rows, *read, *(Text(line) for finding in audit.findings for line in _lines(finding)), last)
 
 
 def _lines(finding: Finding) -> Iterator[str]:
@@ -178,7 +182,7 @@ def _lines(finding: Finding) -> Iterator[str]:
         who = f"id {one.id}" if one.id is not None or finding.verifier != _TRANSACTIONS else ""
         partition = "" if one.partition < 0 else f"partition {one.partition}"
         offset = "" if one.offset is None else f"offset {one.offset}"
-        place = ", ".join(filter(None, (who, " ".join(filter(None, (partition, offset))))))
+        place = ", ".join(filter(None, (who, one.place or " ".join(filter(None, (partition, offset))))))
         told = ": ".join(filter(None, (one.anomaly, place, one.words)))
         yield f"{finding.verifier}: {one_line(told, _LONG)}"
     if finding.count > _SHOWN:

@@ -307,7 +307,9 @@ def report(
     raise typer.Exit(command.main(runs, html, typer.echo))
 
 
-audits = typer.Typer(no_args_is_help=True, help="Audit logs that other programs filled: topics, transactions, or live topics.")
+audits = typer.Typer(
+    no_args_is_help=True, help="Audit what other programs filled: topics, tables, transactions, or live topics."
+)
 app.add_typer(audits, name="audit")
 
 Report = Annotated[
@@ -373,6 +375,63 @@ def topics(  # noqa: PLR0913 - one argument for each option
     where = Where(bootstrap, external, landed, landing)
     said = (group, model, expected_sql, state, identity, routing, spark_master, tuple(spark_conf or ()))
     asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said)
+    raise typer.Exit(command.main(asked, report, typer.echo))
+
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--spark-conf", help="NAME=VALUE, a setting of Spark; again for each more", show_default=False),
+]
+
+
+@audits.command()
+def tables(  # noqa: PLR0913 - one argument for each option
+    *,
+    report: Report = None,
+    source: Annotated[
+        str,
+        typer.Option(
+            help="parquet:PATH, delta:PATH[@VERSION], iceberg:CATALOG.DATABASE.TABLE[@SNAPSHOT], jdbc:URL#TABLE or topic:NAME"
+        ),
+    ] = "",
+    sink: Annotated[str, typer.Option(help="the table that was made of it, likewise")] = "",
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="what identifies a record: a column, several with commas, or SQL", show_default=False),
+    ] = None,
+    order: Annotated[
+        list[str] | None,
+        typer.Option(help="columns of groups, then the one that rises in a group: partition,offset", show_default=False),
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="columns that must be equal; by default all that both have", show_default=False)
+    ] = None,
+    expected_sql: Annotated[
+        str, typer.Option("--expected-sql", help="a query over the table source that gives the rows of the sink, or @FILE")
+    ] = "",
+    bootstrap: Bootstrap = "",
+    external: External = "",
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(help="GROUP:ARTIFACT:VERSION of Maven Central that reads a table; repeat for more", show_default=False),
+    ] = None,
+    spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
+    spark_conf: Conf = None,
+) -> None:
+    """Compare two tables, or a table and a topic, row by row.
+
+    chaos audit tables --source delta:/lake/orders --sink delta:/lake/copies --key order_id
+
+    chaos audit tables --source topic:orders --bootstrap localhost:9092 --sink "jdbc:postgresql://db/shop?user=shop#orders"
+    --key id --expected-sql @orders.sql
+    """
+    from chaos.audit import command  # noqa: PLC0415
+    from chaos.audit.tables.command import OfTables  # noqa: PLC0415
+    from chaos.audit.where import Where  # noqa: PLC0415
+
+    named = (tuple(key or ()), tuple(order or ()), tuple(columns or ()))
+    of_spark = (tuple(packages or ()), spark_master, tuple(spark_conf or ()))
+    asked = OfTables(Where(bootstrap, external), source, sink, *named, expected_sql, *of_spark)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 
@@ -473,7 +532,7 @@ def _former_audit(words: Sequence[str]) -> str:
     if list(words[:1]) != ["audit"] or not words[1:2] or not words[1].startswith("--") or words[1] == "--help":
         return ""
     now = "follow" if "--follow" in words else "transactions" if "--transactions" in words else "topics"
-    return f"chaos audit: there are three commands now; write chaos audit {now}, and see chaos audit {now} --help"
+    return f"chaos audit: there are four commands now; write chaos audit {now}, and see chaos audit {now} --help"
 
 
 def main() -> None:

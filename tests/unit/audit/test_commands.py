@@ -1,4 +1,4 @@
-"""`chaos audit` is three commands, each with options of its own; what one of them lacks is refused by the parser."""
+"""`chaos audit` is four commands, each with options of its own; what one of them lacks is refused by the parser."""
 
 from typing import Any
 
@@ -17,8 +17,10 @@ OF_FOLLOWING = {
 }
 OF_A_MODEL = {"--model", "--source", "--identity", "--routing"}
 OF_FOLDERS = {"--landed", "--landing"}
+OF_TABLES = {"--key", "--order", "--columns", "--packages"}
 OPTIONS = {
     "topics": COMMON | OF_TOPICS | OF_A_MODEL | OF_FOLDERS,
+    "tables": (COMMON - {"--group"}) | {"--source"} | (OF_TOPICS - {"--as-state"}) | OF_TABLES,
     "transactions": COMMON | OF_TRANSACTIONS | OF_FOLDERS,
     "follow": COMMON | OF_FOLLOWING | OF_A_MODEL,
 }

@@ -54,9 +54,9 @@ GROUPS = "audit transactions --bootstrap 127.0.0.1:9 --group g"
 
 AUDIT = [
     ("audit topics", 2, "missing: --model"),
-    ("audit --model identity --landed good", 2, "there are three commands now; write chaos audit topics"),
-    ("audit --transactions --group g", 2, "there are three commands now; write chaos audit transactions"),
-    ("audit --bootstrap h:1 --follow", 2, "there are three commands now; write chaos audit follow"),
+    ("audit --model identity --landed good", 2, "there are four commands now; write chaos audit topics"),
+    ("audit --transactions --group g", 2, "there are four commands now; write chaos audit transactions"),
+    ("audit --bootstrap h:1 --follow", 2, "there are four commands now; write chaos audit follow"),
     ("audit nosuchcommand", 2, "No such command 'nosuchcommand'"),
     ("audit topics --model identity", 2, "missing: --bootstrap, --source, --sink"),
     ("audit topics --landed good", 2, "missing: --model"),
@@ -133,6 +133,14 @@ AUDIT = [
     (TOPICS, 3, "127.0.0.1:9 does not answer within 10 s"),
 ]
 WITHOUT_SPARK = [
+    ("audit tables", 2, "missing: --source, --sink, --key"),
+    ("audit tables --source good --sink parquet:x --key id", 2, "did you mean parquet:good?"),
+    ("audit tables --source parquet:nowhere --sink parquet:good --key id", 2, "there is nothing at this path"),
+    ("audit tables --source delta:good --sink parquet:good --key id", 2, "good is no Delta table"),
+    ("audit tables --source jdbc:postgresql://127.0.0.1:9/x --sink parquet:good --key id", 2, "name the table behind #"),
+    ("audit tables --source jdbc:postgresql://127.0.0.1:9/x#t --sink parquet:good --key id", 3, "the database does not answer"),
+    ("audit tables --source topic:a --sink parquet:good --key id", 2, "missing: --bootstrap"),
+    ("audit tables --model identity", 2, "No such option: --model"),
     (f"{GROUPS} --model identity", 2, "No such option: --model"),
     (f"{GROUPS} --source a", 2, "No such option: --source"),
     (f"{GROUPS} --identity key", 2, "No such option: --identity"),

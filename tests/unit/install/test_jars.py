@@ -78,7 +78,8 @@ def test_our_own_lock_holds_a_broker_tools_and_a_connector() -> None:
     """The sections hold what a broker, Kafka's programs and Spark's connector cannot do without, and no jar twice."""
     sections = jars.read_lock()
 
-    assert list(sections) == ["kafka", "tools", "connector 4.2.0", "connector 3.5.7"]
+    of_tables = ["delta 4.2", "delta 3.5", "iceberg 3.5", "postgresql"]
+    assert list(sections) == ["kafka", "tools", "connector 4.2.0", "connector 3.5.7", *of_tables]
     assert {"kafka_2.13", "scala-library", "scala-logging_2.13", "snappy-java"} <= {jar.artifact for jar in sections["kafka"]}
     assert "spark-sql-kafka-0-10_2.13" in {jar.artifact for jar in sections["connector 4.2.0"]}
     assert "spark-sql-kafka-0-10_2.12" in {jar.artifact for jar in sections["connector 3.5.7"]}
