@@ -231,7 +231,7 @@ def test_a_database(tmp_path):
             statements,
             [
                 (source, f"{url}#copies"),
-                (source, f"{url}#(SELECT id, name, amount FROM damaged WHERE id < 100) AS some"),
+                (source, f"{url}#(SELECT id, name, amount FROM damaged WHERE id < 100) AS few"),
                 (source, f"{url}#nothing"),
             ],
             CHAOS_SINK_PASSWORD=KEPT_BACK,
