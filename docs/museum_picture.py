@@ -107,7 +107,7 @@ def draw_faults(lanes: Axes, records: Axes, report: Report, clock: RunClock) -> 
         label = "fault in force" if lane == 0 else None
         lanes.barh(lane, max(end - begin, 0.05), left=begin, height=0.5, color=FAULT, label=label)
         records.axvspan(begin, end, color=FAULT, alpha=0.15, linewidth=0)
-        aim = fault.moment.removeprefix("while ").removesuffix(" was on the wire") or fault.target
+        aim = fault.moment or fault.target
         lanes.annotate(aim[:LONGEST], (end, lane), (5, 0), textcoords="offset points", va="center", fontsize=8)
     lanes.set_yticks(range(len(report.faults)), [fault.kind for fault in report.faults])
     lanes.set_ylim(max(len(report.faults), 1) - 0.4, -0.6)
