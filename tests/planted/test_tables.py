@@ -78,7 +78,7 @@ def test_each_anomaly(audited):
         "ordering": {"inversion": 2},
         "values": {"wrong value": 1, "phantom": 1},
     }
-    text = as_text(shown(found, 120), width=120)
+    text = as_text(shown(found, 120), width=120, colour=False)
     assert all(f"{side}: {address}" in text for side, address in found.read.items())
     assert "gaps: lost: id 5: nothing answers it; its record is at region r2 at 5" in text
     assert "values: wrong value: id 9, region r0 at 8: amount 1, expected 3" in text
