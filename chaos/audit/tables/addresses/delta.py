@@ -6,7 +6,7 @@ Without a version, the newest one is read, and the report names it.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -64,7 +64,15 @@ class DeltaAddress(Address):
         with self.refused():
             version = self.version
             if version is None:
-                quoted = self.path.replace("`", "``")
+                quoted = _qualified(spark, self.path).replace("`", "``")  # in SQL a relative path would be a table's name
                 version = spark.sql(f"DESCRIBE HISTORY delta.`{quoted}` LIMIT 1").first()["version"]  # type: ignore[index] # a table has a version
             frame = spark.read.format("delta").option("versionAsOf", version).load(self.path)
             return Reading(frame, f"{self.KIND}:{self.path}@{version}", frame.count())
+
+
+def _qualified(spark: SparkSession, path: str) -> str:
+    """Return a path with its filesystem, as Spark would complete it."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
+    given = jvm.org.apache.hadoop.fs.Path(path)
+    system = given.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 - see above
+    return str(given.makeQualified(system.getUri(), system.getWorkingDirectory()).toString())
