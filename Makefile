@@ -111,7 +111,7 @@ report:  ## render the last Allure results, or RESULTS=allure-results-containers
 	@rm -rf allure-report  # Allure adds files and overwrites none
 	npx --yes allure@3.18.0 generate --config allurerc.json $(RESULTS) --output allure-report
 
-supported:  ## install the wheel beside other versions, and run one scenario (PYTHON=python3.12 PYSPARK=4.0.4 PYTEST=8)
+supported:  ## install the wheel beside other versions, and run one scenario (PYTHON=python3.12 PYSPARK=4.0.0 PYTEST=8)
 	$(PYTHON) tests/supported.py --python $(PYTHON) $(addprefix --pyspark ,$(PYSPARK)) $(addprefix --pytest ,$(PYTEST)) \
 	  $(addprefix --wheel ,$(WHEEL)) $(addprefix --keep ,$(KEEP))
 

@@ -1,7 +1,7 @@
 """One cell of the supported versions: the wheel in an environment of its own, with one scenario on a real Kafka and Spark.
 
-    make supported PYTHON=python3.12 PYSPARK=4.0.4 PYTEST=8
-    python3 tests/supported.py --python python3.12 --pyspark 4.0.4 --pytest 8 [--wheel FILE] [--keep FOLDER]
+    make supported PYTHON=python3.12 PYSPARK=4.0.0 PYTEST=8
+    python3 tests/supported.py --python python3.12 --pyspark 4.0.0 --pytest 8 [--wheel FILE] [--keep FOLDER]
 
 What is not given is the newest that the wheel allows; Java is that of JAVA_HOME, or of the path. The steps are those of a user:
 install the wheel, `chaos doctor`, `chaos parts`, `chaos init` for a Spark job, and pytest with a scenario in which a broker is
