@@ -1,6 +1,7 @@
 """Judged by a run without faults: each anomaly with its exact count, and when a twin is no measure."""
 
 import json
+import re
 
 import pytest
 
@@ -116,7 +117,9 @@ def test_what_is_kept_is_whole(spark, tmp_path):
         kept_twins.keep(tmp_path / "key", rows, {"run": run})
 
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
-    assert json.loads((tmp_path / "key" / ABOUT).read_text(encoding="utf-8")) == {"run": "a", "rows": 40}
+    about = json.loads((tmp_path / "key" / ABOUT).read_text(encoding="utf-8"))
+    assert re.fullmatch(r"\d{8}T\d{6}Z", about.pop("made"))
+    assert about == {"run": "a", "rows": 40}
     assert Model(Twin(str(tmp_path / "key" / ROWS))).demanded(spark, {}).count == 40
 
 
