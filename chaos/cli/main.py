@@ -312,6 +312,10 @@ audits = typer.Typer(
 )
 app.add_typer(audits, name="audit")
 
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--spark-conf", help="NAME=VALUE, a setting of Spark; again for each more", show_default=False),
+]
 Report = Annotated[
     Path | None, typer.Option("--json", help="the file of the report as JSON; - for standard output", show_default=False)
 ]
@@ -356,9 +360,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
     ] = "dense-key",
     routing: Routing = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
-    spark_conf: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, a setting of Spark; again for each more", show_default=False)
-    ] = None,
+    spark_conf: Conf = None,
     landing: Landing = "",
     external: External = "",
 ) -> None:
@@ -376,12 +378,6 @@ def topics(  # noqa: PLR0913 - one argument for each option
     said = (group, model, expected_sql, state, identity, routing, spark_master, tuple(spark_conf or ()))
     asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said)
     raise typer.Exit(command.main(asked, report, typer.echo))
-
-
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--spark-conf", help="NAME=VALUE, a setting of Spark; again for each more", show_default=False),
-]
 
 
 @audits.command()

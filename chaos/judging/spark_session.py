@@ -88,6 +88,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 _HERE = ("local", "spark://127.", "spark://localhost:")  # masters whose executors are on this machine
 _JOINED = {  # settings of which there may be several values, and what is between these
     "spark.jars": ",",
+    "spark.sql.extensions": ",",
     "spark.driver.extraClassPath": os.pathsep,
     "spark.driver.extraJavaOptions": " ",
 }
@@ -209,7 +210,7 @@ def of_audit(
     with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
         # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
         os.environ["SPARK_SUBMIT_OPTS"] = f"{class_archives.NO_TRACE} -Djava.io.tmpdir={shlex.quote(scratch)} {added}"
-        settings = _joined(_of_audit(master, parts, records), own)
+        settings = joined(_of_audit(master, parts, records), own)
         started = False
         try:
             with held(lambda: _start("chaos audit", master, settings, Path(scratch))) as spark:
@@ -246,10 +247,13 @@ def _of_audit(master: str, parts: Parts | None, records: int | None) -> Mapping[
     return settings
 
 
-def _joined(settings: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
-    """Both; those that are given go before the others, or are added to them."""
-    both = settings.keys() & given.keys() & _JOINED.keys()
-    return {**settings, **given, **{name: f"{settings[name]}{_JOINED[name]}{given[name]}" for name in both}}
+def joined(*settings: Mapping[str, str]) -> dict[str, str]:
+    """Merge settings; a later value replaces an earlier one, or is added to it if the setting takes several values."""
+    found = dict[str, str]()
+    for one in settings:
+        for name, value in one.items():
+            found[name] = f"{found[name]}{_JOINED[name]}{value}" if name in _JOINED and name in found else value
+    return found
 
 
 def is_master(url: str) -> bool:

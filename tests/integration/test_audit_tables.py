@@ -47,7 +47,8 @@ bootstrap, conf, statements, questions = json.loads(sys.argv[1])
 where = Where(bootstrap)
 first = [parse("--sink", address, where) for address in questions[0]["addresses"]]
 jars = connectors.ensure(filter(None, (side.connector for side in first)), (), lambda _: None)
-given = connectors.joined([*(side.settings("local[2]") for side in first), {"spark.jars": ",".join(map(str, jars))}], conf)
+of_jars = {"spark.jars": ",".join(map(str, jars))}
+given = spark_session.joined(*(side.settings("local[2]") for side in first), of_jars, conf)
 parts = artifacts.ensure(lambda _: None) if bootstrap else None
 found = []
 with spark_session.of_audit("local[2]", parts, 1, {name: value for name, value in given.items() if value}) as spark:

@@ -66,7 +66,7 @@ class OfTables:
             raise AuditUsageError(
                 f"--source and --sink {source}: a table cannot be compared with itself; name another, or a version"
             )
-        of_topics = [one for one in self.sides if one.KIND == "topic"]
+        of_topics = [one for one in self.sides if one.OF_CLUSTER]
         if len(of_topics) > 1:
             raise AuditUsageError(f"--source {source} and --sink {sink}: two topics are compared by chaos audit topics")
         if not of_topics and (self.where.bootstrap or self.where.external):
@@ -75,8 +75,12 @@ class OfTables:
             )
         connectors.check(self.packages)
         settings.read(self.conf)
-        if self.expected:
-            settings.query(self.expected)
+        _ = self.query
+
+    @cached_property
+    def query(self) -> str | None:
+        """The query for the right rows, or that in its file."""
+        return settings.query(self.expected) if self.expected else None
 
     @cached_property
     def sides(self) -> tuple[Address, Address]:
@@ -104,10 +108,9 @@ class OfTables:
         known = [side.look(self.master) for side in self.sides]
         records = None if None in known else sum(filter(None, known))
         jars = connectors.ensure(filter(None, (side.connector for side in self.sides)), self.packages, echo)
-        given = connectors.joined(
-            [*(side.settings(self.master) for side in self.sides), {"spark.jars": ",".join(map(str, jars))} if jars else {}],
-            settings.read(self.conf),
-        )
+        needed = [side.settings(self.master) for side in self.sides]
+        of_jars = {"spark.jars": ",".join(map(str, jars))} if jars else {}
+        given = spark_session.joined(*needed, of_jars, settings.read(self.conf))
         with spark_session.of_audit(self.master, self._parts(records, echo), records, given) as spark:
             return self.compared(spark, jars)
 
@@ -146,7 +149,7 @@ class OfTables:
                 sink.frame,
                 key=_listed(self.key),
                 order=_listed(self.order) or None,
-                expected=settings.query(self.expected) if self.expected else None,
+                expected=self.query,
                 columns=_listed(self.columns) or None,
             )
         except RowsError as error:
@@ -168,7 +171,7 @@ class OfTables:
 
     def _parts(self, records: int | None, echo: Echo) -> artifacts.Parts | None:
         """Return Spark's parts, which a topic needs; else what is there already helps a small audit to start sooner."""
-        if any(side.KIND == "topic" for side in self.sides):
+        if any(side.OF_CLUSTER for side in self.sides):
             return artifacts.ensure(echo)
         return artifacts.at_hand() if spark_session.is_small(records, self.master) else None
 

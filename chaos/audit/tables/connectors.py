@@ -4,7 +4,7 @@ They are fetched from Maven Central when they are first needed, and kept in the 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from chaos.install.packages import Echo
 from chaos.install.registries.maven import MavenCentral
 
 _COORDINATE = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
-_JOINED = ("spark.sql.extensions", "spark.jars")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +97,3 @@ def _versions(connector: Connector) -> Iterator[str]:
 
 def _two(version: str) -> str:
     return ".".join(map(str, spark_versions.first_two(version)))
-
-
-def joined(settings: Iterable[Mapping[str, str]], given: Mapping[str, str]) -> dict[str, str]:
-    """Merge settings; those that were given win, or are added to the others if a setting takes several values."""
-    found = dict[str, str]()
-    for one in (*settings, given):
-        for name, value in one.items():
-            found[name] = f"{found[name]},{value}" if name in _JOINED and name in found else value
-    return found

@@ -21,6 +21,7 @@ from chaos.audit.where import Where
 from chaos.cli import main
 from chaos.common.errors import InconclusiveError
 from chaos.install import cache, jar_folders, packages, spark_versions
+from chaos.judging import spark_session
 from tests.unit.wording import raised
 from verifiers.base import Finding, Verdict
 
@@ -70,20 +71,20 @@ def test_a_version_of_delta(version):
     """A number alone, or as Delta itself writes it."""
     found = parsed(f"delta:/lake/a@b/orders{version}")
 
-    assert (found.path, found.version, found.bounded) == ("/lake/a@b/orders", 12, True)
+    assert (found.path, found.version) == ("/lake/a@b/orders", 12)
 
 
 @pytest.mark.parametrize("place", ["/lake/orders", "/lake/a@12/orders", "/lake/orders@latest"])
 def test_a_path_of_delta_without_a_version(place):
     found = parsed(f"delta:{place}")
 
-    assert (found.path, found.version, found.bounded) == (place, None, False)
+    assert (found.path, found.version) == (place, None)
 
 
 def test_a_name_of_iceberg_is_quoted():
     found = parsed("iceberg:lake.shop-eu.orders@tag")
 
-    assert (found.table, found.snapshot, found.bounded) == ("`lake`.`shop-eu`.`orders`", "tag", True)
+    assert (found.table, found.snapshot) == ("`lake`.`shop-eu`.`orders`", "tag")
 
 
 def test_a_place_at_home():
@@ -247,7 +248,7 @@ def test_nothing_is_fetched_for_parquet(monkeypatch):
 def test_settings_of_the_user_win_or_are_added():
     ours = [{"spark.sql.extensions": "A", "spark.a": "1"}, {"spark.jars": "a.jar"}]
 
-    assert connectors.joined(ours, {"spark.sql.extensions": "B", "spark.a": "2", "spark.jars": "b.jar"}) == {
+    assert spark_session.joined(*ours, {"spark.sql.extensions": "B", "spark.a": "2", "spark.jars": "b.jar"}) == {
         "spark.sql.extensions": "A,B",
         "spark.a": "2",
         "spark.jars": "a.jar,b.jar",

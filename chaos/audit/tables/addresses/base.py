@@ -56,6 +56,8 @@ class Address(ABC):
     KIND: ClassVar[str]
     FORM: ClassVar[str]
     """How it is written, for messages."""
+    OF_CLUSTER: ClassVar[bool] = False
+    """Whether it is on a Kafka cluster, which an option names."""
     ABSENT: ClassVar[tuple[str, ...]] = ()
     """What Spark also says of a table or a version that does not exist."""
 
@@ -74,11 +76,6 @@ class Address(ABC):
     def connector(self) -> Connector | None:
         """The jars that Spark needs; None if it needs none."""
         return None
-
-    @property
-    def bounded(self) -> bool:
-        """Whether it names a version, so that it always has the same rows."""
-        return False
 
     def settings(self, master: str) -> Mapping[str, str]:  # noqa: ARG002 - most need none
         """Settings of Spark that it needs."""

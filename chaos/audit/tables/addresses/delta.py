@@ -38,10 +38,6 @@ class DeltaAddress(Address):
         return int(found["version"]) if found else None
 
     @property
-    def bounded(self) -> bool:
-        return self.version is not None
-
-    @property
     def connector(self) -> Connector:
         return Connector("Delta Lake", "delta", "io.delta:delta-spark_{spark}_{scala}")
 

@@ -43,10 +43,6 @@ class IcebergAddress(Address):
         return _PLACE.fullmatch(self.place)["snapshot"] or ""  # type: ignore[index] # likewise
 
     @property
-    def bounded(self) -> bool:
-        return bool(self.snapshot)
-
-    @property
     def connector(self) -> Connector:
         return Connector("Iceberg", "iceberg", "org.apache.iceberg:iceberg-spark-runtime-{spark}_{scala}")
 

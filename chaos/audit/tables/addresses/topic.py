@@ -21,6 +21,7 @@ class TopicAddress(Address):
 
     KIND = "topic"
     FORM: ClassVar[str] = "topic:NAME"
+    OF_CLUSTER: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
