@@ -83,7 +83,7 @@ class PreferLeader(BrokerFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         kafka, partition = context.system.kafka, partition_of(self.target, context)
-        leader = kafka.leader(*partition)
+        leader = resolve_brokers(self.target, context, rng)[0][0]
         others = [replica for replica in kafka.in_sync(*partition) if replica != leader]
         if not others:
             name = "-".join(map(str, partition))
@@ -159,10 +159,12 @@ class ReassignedPartition(PartitionInjection):
     Attributes:
         wanted: the replicas while the fault is in force.
         moved: the broker that loses its replica.
+        leads: the leader after the move, 0 before it.
     """
 
     wanted: list[int]
     moved: int
+    leads: int = 0
 
     def inject(self) -> None:
         self.kafka.reassign(*self.partition, self.wanted)
@@ -171,8 +173,7 @@ class ReassignedPartition(PartitionInjection):
         missing = unmet(self._has_moved, _WITHIN_S, "the replica to move", ignore=_NOT_YET)
         if missing:
             return Proof(effective=False, facts=missing)
-        leader = self.kafka.leader(*self.partition)
-        return Proof(effective=True, facts={"before": self.replicas, "now": self.wanted, "leader": f"broker-{leader}"})
+        return Proof(effective=True, facts={"before": self.replicas, "now": self.wanted, "leader": f"broker-{self.leads}"})
 
     def heal(self) -> None:
         self.put_back()
@@ -183,7 +184,8 @@ class ReassignedPartition(PartitionInjection):
         topic, number = self.partition
         gone = not (self.kafka.brokers.data(self.moved) / f"{topic}-{number}").exists()
         in_sync = self.kafka.in_sync(topic, number) == sorted(self.wanted)
-        return gone and in_sync and self.kafka.leader(topic, number) in self.wanted
+        self.leads = self.kafka.leader(topic, number)
+        return gone and in_sync and self.leads in self.wanted
 
     def _is_back(self) -> bool:
         same = self.kafka.replicas(*self.partition) == self.replicas
@@ -210,7 +212,8 @@ class UncleanElection(RestartedBrokerFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         system, partition = context.system, partition_of(self.target, context)
-        leader, followers = system.kafka.leader(*partition), system.kafka.followers(*partition)
+        leader = resolve_brokers(self.target, context, rng)[0][0]
+        followers = sorted(replica for replica in system.kafka.replicas(*partition) if replica != leader)
         sources = broker_names(followers)
         links = [link.replication for link in system.links if link.broker == leader and link.source in sources]
         target = in_words(broker_names([leader]), self.target)
@@ -275,8 +278,7 @@ class UncleanlyElected(Injection):
                 return
         kafka.brokers.processes[self.leader].kill()
         self.ends = {broker: self._log_end(broker) for broker in (self.leader, *self.followers)}
-        if wait_unless_stopped(self._elects, stop, _WITHIN_S, "an unclean election"):
-            self.elected = kafka.leader(*self.partition)
+        wait_unless_stopped(self._elects, stop, _WITHIN_S, "an unclean election")
 
     def _acknowledges_alone(self) -> bool:
         """Whether its high watermark is beyond the followers' ends: it alone has the records between, acknowledged."""
@@ -288,11 +290,17 @@ class UncleanlyElected(Injection):
         return broker_disk.log_end(self.system.kafka.brokers.data(broker), *self.partition)
 
     def _elects(self) -> bool:
-        """Try the election; it is refused until the controller knows that the leader is dead, and once there is a new one."""
+        """Try the election; it is refused until the controller knows that the leader is dead, and once there is a new one.
+
+        The leader is kept as it was told: another broker, asked a moment later, may not know of it yet.
+        """
         kafka = self.system.kafka
         with suppress(InjectionError):
             kafka.elect(*self.partition, unclean=True)
-        return kafka.leader(*self.partition) in self.followers
+        leader = kafka.leader(*self.partition)
+        if leader in self.followers:
+            self.elected = leader
+        return self.elected > 0
 
     def _guarded(self) -> bool:
         self.system.kafka.set_topic(self.partition[0], _MIN_ISR, None)

@@ -135,13 +135,19 @@ def test_a_group_is_asked_while_its_coordinator_moves(kafka):
     commit(kafka, group, 7)
     place = kafka.group_partition(group)
     for _ in range(6):
-        leader = kafka.leader(*place)
+        leader = clock.wait_until(partial(kafka.leader, *place), within_s=60, reason="a leader", ignore=(LookupError,))
         kafka.reassign(*place, [*(number for number in kafka.broker_ids if number != leader), leader])
         kafka.elect(*place)
         answered = partial(clock.wait_until, reason="an answer of the new coordinator", every_s=0.1, ignore=(KafkaException,))
 
         assert answered(lambda: kafka.reads(group), within_s=300) == {TOPIC: (3, {0: 7})}
-        assert kafka.leader(*place) != leader
+        moved = partial(led_by_another, kafka, place, leader)
+        clock.wait_until(moved, within_s=60, reason="the new leader", ignore=(LookupError,))
+
+
+def led_by_another(kafka, place, former):
+    """Whether the broker that is asked knows the new leader of a partition."""
+    return kafka.leader(*place) != former
 
 
 def test_a_position_in_a_transaction_takes_effect_with_its_marker(kafka):
