@@ -47,7 +47,7 @@ class Gaps:
         Args:
             proved: required records outside the evidence that are known to be there (`verifiers.single_scan.islands`).
         """
-        judged = _judged(evidence)
+        judged = by_kind(evidence)
         found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in KINDS}
         lost, pending = counts["lost"], counts["pending"]
@@ -61,7 +61,7 @@ class Gaps:
         return Finding(self.name, evidence.subject, verdict, lost, checked, counts, examples, note)
 
 
-def _judged(evidence: Evidence) -> DataFrame:
+def by_kind(evidence: Evidence) -> DataFrame:
     """Every expected record: id, partition, position, and its kind, ``there`` or one of `KINDS`.
 
     A row has the partition number of its input, which is also that of the position.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit.logs import Ends, Fixed
+from chaos.audit.logs import Fixed
 from chaos.common.errors import InconclusiveError
 from verifiers import arrow
 from verifiers.findings import by_partition
@@ -101,7 +101,7 @@ class Question:
 
 def begins(fixed: Fixed) -> bool:
     """Whether one of the logs begins above 0."""
-    return any(one.low > 0 for ends in (fixed.source, fixed.sink) for one in ends.values())
+    return bool(fixed.expired("source") or fixed.expired("sink"))
 
 
 def compare(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question, limits: Limits = _DEFAULT) -> Compared:
@@ -115,8 +115,8 @@ def compare(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question, l
     Raises:
         InconclusiveError: there are too many records to hold in memory.
     """
-    of_source = {} if "source" in fixed.compacted else _begun(fixed.source)
-    of_sink = {} if fixed.compacted or asked.anywhere else _begun(fixed.sink)
+    of_source = {} if "source" in fixed.compacted else fixed.expired("source")
+    of_sink = {} if fixed.compacted or asked.anywhere else fixed.expired("sink")
     if not of_source and not of_sink:
         return Compared()
     sides = frozenset(name for name, begun in (("source", of_source), ("sink", of_sink)) if begun)
@@ -157,7 +157,7 @@ def by_counts(wanted: DataFrame, sink: DataFrame, fixed: Fixed, asked: Question)
     all_processed = all(asked.positions.get(number, 0) >= ends.lso for number, ends in fixed.source.items())
     if asked.anywhere or fixed.compacted or not all_processed:
         return None
-    of_source, of_sink = _begun(fixed.source), _begun(fixed.sink)
+    of_source, of_sink = fixed.expired("source"), fixed.expired("sink")
     sides = frozenset(name for name, begun in (("source", of_source), ("sink", of_sink)) if begun)
     records, rows = (
         {row["partition"]: row["count"] for row in log.groupBy("partition").count().collect()} for log in (wanted, sink)
@@ -188,11 +188,6 @@ def _offset_at(log: DataFrame, number: int, place: int) -> int:
     offsets = np.sort(longs(arrow.table(rows.where(F.col("block") == int(blocks[at])).select("offset")), "offset")[0])
     inside = place - int(ends[at] - counts[at])
     return int(offsets[inside]) if inside < len(offsets) else int(offsets[-1]) + 1
-
-
-def _begun(ends: Ends) -> dict[int, int]:
-    """Map each partition that begins above 0 to the number of its expired offsets."""
-    return {number: one.low for number, one in ends.items() if one.low > 0}
 
 
 # reading -------------------------------------------------------------------------------------------------------------------
@@ -359,7 +354,7 @@ def _frontier(ours: _Log, theirs: _Log, due: Longs, expired: Mapping[int, int], 
     """Return, for each partition of the sink, the offset from which no row can answer an expired record."""
     home, offset, prints = theirs
     size = home.max(initial=-1) + 1
-    if any(one.low > 0 for one in fixed.sink.values()):
+    if fixed.expired("sink"):
         return np.full(size, _NEVER)  # the remaining rows may not answer the remaining records
     there = _counted(prints, prints)
     certain = (there == _counted(due, prints)) & (there == _counted(ours[2], prints))

@@ -62,6 +62,11 @@ def judge(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Findi
     Raises:
         InconclusiveError: the source's keys do not identify its records.
     """
+    return judged(logs, asked, limits)[1]
+
+
+def judged(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Prepared, tuple[Finding, ...]]:
+    """Return with the findings the evidence that was used: `Prepared.otherwise` may have prepared it anew."""
     asked, found = (asked, _of_model(logs, asked)) if asked.by_model else _verified(logs, asked, limits)
     evidence = asked.evidence
     found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
@@ -72,7 +77,7 @@ def judge(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Findi
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     found = tuple(limited(one, logs, asked.undecided, asked.compared) for one in found)
-    return _with_keys([_name_keys(one, found, logs, asked) for one in found], asked)
+    return asked, _with_keys([_name_keys(one, found, logs, asked) for one in found], asked)
 
 
 def _verified(logs: Logs, asked: Prepared, limits: Limits) -> tuple[Prepared, tuple[Finding, ...]]:
@@ -148,7 +153,7 @@ def _without(places: int, ordered: Finding, evidence: Evidence) -> Finding:
     """Add to the finding about order how many rows it leaves out."""
     where = ", or in several partitions" if evidence.anywhere else ""
     why = f"the order of {places} rows was not judged: their keys repeat, and some copies are missing, extra or wrong{where}"
-    return replace(ordered, note=joined((ordered.note, why)))
+    return replace(ordered, counts={**ordered.counts, "unordered": places}, note=joined((ordered.note, why)))
 
 
 def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
@@ -257,7 +262,7 @@ def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:
         why = fixed.compacted["source"]
         return f"the source {why}: {undecided} rows of the sink answer no remaining record, and were not judged"
     absent = finding.counts.get("absent") if finding.verifier == "gaps" else 0
-    if not absent:
+    if not absent or "sink" not in fixed.compacted:
         return ""
     grown = ", and grew while it was read" if fixed.grown else ""
     return f"the sink {fixed.compacted['sink']}{grown}: {absent} missing rows may have been removed"
@@ -274,7 +279,7 @@ def _removed_from_both(verifier: str, fixed: Fixed) -> str:
 def _expired(log: str, fixed: Fixed, what: str) -> str:
     """Say where a log begins above 0, and what follows from it; empty if it does not."""
     ends = fixed.source if log == "source" else fixed.sink
-    begins = [(number, one.low) for number, one in sorted(ends.items()) if one.low > 0]
+    begins = [(number, ends[number].low) for number in fixed.expired(log)]
     if not begins:
         return ""
     (number, low), *others = begins
@@ -301,6 +306,8 @@ def _name_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Pr
     if ours.selectExpr(sums).collect() == theirs.selectExpr(sums).collect():
         return finding
     others = theirs.exceptAll(ours).count()
+    if not others:  # records that were lost before have no row (`chaos.audit.since`)
+        return finding
     why = f"{others} rows have another key than the records that they answer, and the model does not cover keys"
     note = joined((finding.note, f"{why}: use --expected-sql to judge them"))
     return replace(finding, verdict=Verdict.UNKNOWN, note=note)

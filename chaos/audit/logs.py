@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.topics import cleanup_policy, log_ends
+from chaos.cluster.topics import cleanup_policy, log_ends, topic_ids
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.contract.clients import for_spark, known
 from chaos.judging import landing
@@ -87,6 +87,9 @@ class Fixed:
         cleaned_by_key: whether the identity of a record is its key, by which Kafka compacts.
         numbers: ``source`` and ``sink`` -> the numbers of the partitions of its topics; empty if others landed them.
         grown: whether a compacted sink grew while it was read: later rows may have removed rows that were not read yet.
+        since: ``source`` and ``sink`` -> the offsets up to which an earlier audit has judged their partitions; empty if none
+            has. Then ``low`` in `source` and `sink` is where reading begins.
+        ids: topic -> its id, which is another one if it was deleted and made anew.
     """
 
     source: Ends
@@ -97,6 +100,15 @@ class Fixed:
     cleaned_by_key: bool = True
     grown: bool = False
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
+    since: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def expired(self, side: str) -> Mapping[int, int]:
+        """Map each partition whose first offsets have expired, and were not judged before, to their number."""
+        judged = self.since.get(side, {})
+        ends = self.source if side == "source" else self.sink
+        begun = {number: one.low - judged.get(number, 0) for number, one in sorted(ends.items())}
+        return {number: count for number, count in begun.items() if count > 0}
 
     def place(self, side: str, number: int) -> tuple[str, int] | None:
         """Return topic and partition for a partition number of the log; None if no side has several topics."""
@@ -155,12 +167,13 @@ def fix(topics: Topics) -> Fixed:
         sink, source = (_ends(admin, numbers[side]) for side in ("sink", "source"))
         moved = positions != _committed(topics, numbers["source"])
         compacted = {side: why for side, those in numbers.items() if (why := compacted_why(admin, those))}
+        ids = topic_ids(admin, (topic for those in numbers.values() for topic in those), ASK_S)
     except KafkaException as error:
         reason = error.args[0].str()
         raise InconclusiveError(
             f"{topics.bootstrap} does not answer within {ASK_S:g} s ({reason}): is it up, and reachable?"
         ) from error
-    return Fixed(source, sink, positions, moved, compacted, topics.identity == "key", numbers=numbers)
+    return Fixed(source, sink, positions, moved, compacted, topics.identity == "key", numbers=numbers, ids=ids)
 
 
 def there_are(admin: AdminClient, topics: Topics) -> Mapping[str, Any]:

@@ -268,6 +268,9 @@ def fix(monkeypatch):
 
     def ask(cluster, group="it", sources=("in",), sinks=("out",)):
         monkeypatch.setattr(asked_of_topics, "list_offsets", cluster.listed)
+        monkeypatch.setattr(
+            audit_logs, "topic_ids", lambda _admin, topics, _within_s: {topic: f"of {topic}" for topic in topics}
+        )
         for client in ("AdminClient", "Consumer"):
             monkeypatch.setattr(audit_logs, client, lambda _settings: cluster)
         return audit_logs.fix(Topics("somewhere", sources, sinks, group))
@@ -282,6 +285,7 @@ def test_a_pipeline_at_work(fix):
     for number in (0, 1):
         assert fixed.positions[number] < fixed.sink[number].lso < fixed.source[number].lso
     assert (fixed.moved, fix(AtWork(), group="").positions, fix(AtWork(), group="").moved) == (True, None, False)
+    assert fixed.ids == {"in": "of in", "out": "of out"}
 
 
 def test_a_position_that_cannot_be_told(fix):
