@@ -44,6 +44,8 @@ class Audit:
         seconds: from the first request for the logs to the last finding.
         problem: why nothing could be judged; empty if it could.
         read: ``source`` and ``sink`` -> the address of what was read; empty for topics.
+        reached: how far both logs were judged, for an audit that goes on from there (`chaos.audit.since_report`); None if none
+            can. An audit that could not judge anything passes on what it was given.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -51,6 +53,7 @@ class Audit:
     seconds: float = 0.0
     problem: str = ""
     read: Mapping[str, str] = field(default_factory=dict)
+    reached: Mapping[str, Any] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -146,6 +149,7 @@ def write(path: Path, audit: Audit) -> None:
         "records_per_second": _rate(audit),
         "problem": audit.problem,
         **({"read": dict(audit.read)} if audit.read else {}),
+        **({} if audit.reached is None else {"reached": audit.reached}),
     }
     text = json.dumps(report, indent=1)
     if _is_stdout(path):

@@ -2,17 +2,19 @@
 
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from chaos.audit import folders, settings
+from chaos.audit import folders, settings, since_report
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit import since as audit_since
 from chaos.audit.command import Audit, Echo
 from chaos.audit.judge import judge
 from chaos.audit.logs import ASK_S, AuditUsageError, Fixed, Topics
@@ -22,6 +24,7 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from chaos.install import artifacts
 from chaos.judging import spark_session
+from verifiers.base import Finding
 
 _STANDALONE = "spark://"
 _LAST_PORT = 65_535
@@ -40,6 +43,8 @@ class OfTopics:
         routing: ``same`` if a record must stay in its partition, ``any`` if the pipeline chooses one.
         master: the URL of a Spark master.
         conf: settings of Spark, each as ``NAME=VALUE``.
+        since: the file of an earlier report, from which to go on.
+        keep: whether there will be a report, from which another audit may go on.
     """
 
     where: Where
@@ -53,6 +58,8 @@ class OfTopics:
     routing: str = "same"
     master: str = "local[*]"
     conf: tuple[str, ...] = ()
+    since: str = ""
+    keep: bool = False
     name: str = "topics"
 
     def check(self) -> None:
@@ -74,7 +81,10 @@ class OfTopics:
         if self.where.landed and self.identity.startswith("header:"):
             raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
         needed = {"--source": self.source, "--sink": self.sink}
-        self.where.check(needed, {"--group": self.group}, "folders", "topics")
+        self.where.check(needed, {"--group": self.group, "--since": self.since}, "folders", "topics")
+        if self.since and self.expected:
+            why = "a query may need records that were audited before; audit everything, or use --model"
+            raise AuditUsageError(f"--since and --expected-sql: {why}")
         settings.read(self.conf)
         if not self.where.landed and not self.where.landing and not spark_session.is_here(self.master):
             why = "its executors may run on other machines; name a folder or URL that they reach, and this machine too"
@@ -93,6 +103,8 @@ class OfTopics:
             AuditUsageError: the audit is not possible: Spark did not start, or something that it needs is missing.
         """
         question, conf = self.question(), settings.read(self.conf)
+        before = since_report.read(self.since, self.shared) if self.since else None
+        kept = before.kept if before else None
         landed, landing = self.where.landed, self.where.landing
         began_s = clock.monotonic_s()
         try:
@@ -103,6 +115,7 @@ class OfTopics:
                 folders.check_landing(landing, self.master)
             topics = self.topics
             fixed = audit_logs.fix(topics) if topics else None
+            fixed, begun = before.begun(fixed) if before and fixed else (fixed, audit_since.START)
             records = fixed.records if fixed else audit_logs.counted(landed)
             parts = _parts(self, records, echo)
             with (
@@ -116,11 +129,35 @@ class OfTopics:
                 as_it_is = topics is not None or bool(self.expected)
                 logs = audit_logs.landed(spark, folder, fixed, "key" if as_it_is else audit_identity.sql(self.identity))
                 spark_session.suit(spark, logs.records, conf)
-                return Audit(judge(logs, question.ask(logs)), logs.records, clock.monotonic_s() - began_s)
+                found, kept = self._judged(logs, question, begun)
+                if self.since and kept and (why := kept.get("why_not")):
+                    echo(f"--since: no audit can go on from this one: {why}")
+                return Audit(found, logs.records, clock.monotonic_s() - began_s, reached=kept)
         except spark_session.NotStartedError as error:
-            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(settings.blamed(conf, error)))
+            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(settings.blamed(conf, error)), reached=kept)
         except InconclusiveError as error:
-            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
+            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error), reached=kept)
+
+    def _judged(
+        self, logs: audit_logs.Logs, question: "Question", begun: audit_since.Reached
+    ) -> tuple[tuple[Finding, ...], Mapping[str, Any] | None]:
+        """Return the findings, and what the report keeps for an audit that goes on from here."""
+        if self.where.landed or self.expected:
+            return judge(logs, question.ask(logs)), None
+        found, reached = audit_since.judged(logs, question.ask, begun, keep=self.keep)
+        return found, None if reached is None else since_report.to_json(reached, logs.fixed, self.shared)
+
+    @property
+    def shared(self) -> Mapping[str, object]:
+        """The options that an audit and the one before it must share."""
+        return {
+            "--source": list(self.source),
+            "--sink": list(self.sink),
+            "--group": self.group,
+            "--model": self.model,
+            "--identity": self.identity,
+            "--routing": self.routing,
+        }
 
     def question(self) -> "Question":
         """How the logs are compared. Dense keys depend on partitions, so with any routing they are keys like others."""

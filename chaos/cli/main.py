@@ -361,6 +361,9 @@ def topics(  # noqa: PLR0913 - one argument for each option
     routing: Routing = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
     spark_conf: Conf = None,
+    since: Annotated[
+        str, typer.Option(help="the report (--json) of an earlier audit of these topics: only what came since is read")
+    ] = "",
     landing: Landing = "",
     external: External = "",
 ) -> None:
@@ -376,7 +379,7 @@ def topics(  # noqa: PLR0913 - one argument for each option
 
     where = Where(bootstrap, external, landed, landing)
     said = (group, model, expected_sql, state, identity, routing, spark_master, tuple(spark_conf or ()))
-    asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said)
+    asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said, since=since, keep=report is not None)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

@@ -10,7 +10,7 @@ from tests.unit.wording import keep
 
 MOST = 18  # options that one command may have, beside --help
 COMMON = {"--json", "--bootstrap", "--external", "--group", "--sink", "--help"}
-OF_TOPICS = {"--expected-sql", "--as-state", "--spark-master", "--spark-conf"}
+OF_TOPICS = {"--expected-sql", "--as-state", "--since", "--spark-master", "--spark-conf"}
 OF_TRANSACTIONS = {"--rows-per-record", "--timers", "--shared-sink"}
 OF_FOLLOWING = {
     *("--for", "--overdue", "--every", "--from", "--window", "--metrics", "--metrics-file", "--state", "--settle"),
@@ -20,7 +20,7 @@ OF_FOLDERS = {"--landed", "--landing"}
 OF_TABLES = {"--key", "--order", "--columns", "--packages"}
 OPTIONS = {
     "topics": COMMON | OF_TOPICS | OF_A_MODEL | OF_FOLDERS,
-    "tables": (COMMON - {"--group"}) | {"--source"} | (OF_TOPICS - {"--as-state"}) | OF_TABLES,
+    "tables": (COMMON - {"--group"}) | {"--source"} | {"--expected-sql", "--spark-conf", "--spark-master"} | OF_TABLES,
     "transactions": COMMON | OF_TRANSACTIONS | OF_FOLDERS,
     "follow": COMMON | OF_FOLLOWING | OF_A_MODEL,
 }

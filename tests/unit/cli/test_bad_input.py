@@ -4,6 +4,7 @@ Each is given to the installed command in a process of its own. It ends with the
 wrong: no stack trace of Python or Java, no usage text. None of these starts Spark or a system.
 """
 
+import json
 import os
 import re
 import shlex
@@ -46,6 +47,36 @@ SCENARIOS = {
     "tag": "version: !!python/object:os.system 2",
 }
 BYTES = {"bytes": b"\xff\xfe\x00\x01", "half": b'{"scenario": ', "null": b"null", "list": b"[]", "object": b"{}", "none": b""}
+SHARED = {
+    "--source": ["a"],
+    "--sink": ["b"],
+    "--group": "",
+    "--model": "identity",
+    "--identity": "dense-key",
+    "--routing": "same",
+}
+RIGHT = {"findings": [], "problem": "", "reached": {"version": 1, "asked": SHARED}}
+REPORTS = {
+    "problem": (
+        {**RIGHT, "problem": "no answer", "reached": None},
+        "its audit judged nothing (no answer); name the report of an audit",
+    ),
+    "transactions": ({**RIGHT, "reached": None}, "its audit was not one of topics by a --model; name the report"),
+    "version": ({**RIGHT, "reached": {"version": 2}}, "another version of chaos wrote it; audit everything once"),
+    "others": (
+        {**RIGHT, "reached": {"version": 1, "asked": {**SHARED, "--source": ["c", "d"]}}},
+        "--source was c, d then, and is a now",
+    ),
+    "model": (
+        {**RIGHT, "reached": {"version": 1, "asked": {**SHARED, "--model": "m:f"}}},
+        "--model was m:f then, and is identity",
+    ),
+    "bare": ({**RIGHT, "reached": {"version": 1}}, "--source was not given then, and is a now"),
+    "much": (
+        {**RIGHT, "reached": {"version": 1, "asked": SHARED, "why_not": "too much"}},
+        "too much; audit everything without --since",
+    ),
+}
 LANDED = "audit topics --landed good --model identity"
 OF = "audit topics --model identity --landed"
 TOPICS = "audit topics --bootstrap 127.0.0.1:9 --source a --sink b --model identity"
@@ -130,6 +161,27 @@ AUDIT = [
     (f"{TOPICS} --landing empty.sql/x", 2, "cannot be written to: Not a directory"),
     (f"{TOPICS} --landing /proc/x", 2, "cannot be written to"),
     (f"{TOPICS} --landing 'x*'", 2, "pattern for Spark"),
+    (f"{TOPICS} --since nowhere.json", 2, "--since nowhere.json: cannot be read: No such file or directory; name the report"),
+    (f"{TOPICS} --since good", 2, "--since good: cannot be read: Is a directory"),
+    *[
+        (f"{TOPICS} --since table-{name}/run/report.json", 2, f"report.json: {why}")
+        for why, names in (
+            ("is not JSON", ("bytes", "half", "none")),
+            ("is not the report of an audit", ("null", "list", "object")),
+        )
+        for name in names
+    ],
+    *[(f"{TOPICS} --since {name}.json", 2, f"--since {name}.json: {why}") for name, (_, why) in REPORTS.items()],
+    (f"{TOPICS} --group g --since right.json", 2, "--group was not given then, and is g now"),
+    (f"{TOPICS} --identity key --since right.json", 2, "--identity was dense-key then, and is key now"),
+    (f"{TOPICS} --routing any --since right.json", 2, "--routing was same then, and is any now"),
+    (f"{TOPICS} --since right.json", 3, "127.0.0.1:9 does not answer within 10 s"),
+    (f"{LANDED} --since right.json", 2, "--landed and --since: name either folders or topics"),
+    (
+        "audit topics --bootstrap h:1 --source a --sink b --expected-sql 'SELECT 1' --since right.json",
+        2,
+        "--since and --expected-sql: a query may need",
+    ),
     (TOPICS, 3, "127.0.0.1:9 does not answer within 10 s"),
 ]
 WITHOUT_SPARK = [
@@ -258,6 +310,8 @@ def place(tmp_path_factory):
         (folder / f"run-{name}" / "scenario.json").write_bytes(content)
         (folder / f"table-{name}" / "run").mkdir(parents=True)
         (folder / f"table-{name}" / "run" / "report.json").write_bytes(content)
+    for name, report in {"right": RIGHT, **{name: report for name, (report, _) in REPORTS.items()}}.items():
+        (folder / f"{name}.json").write_text(json.dumps(report), encoding="utf-8")
     (folder / "theirs").mkdir()
     (folder / "theirs" / "scenarios.yaml").write_bytes(b"\xff\xfe")
     demo.write(folder / "changed")
