@@ -270,7 +270,7 @@ def _require_certain(fixed: Fixed, counts: Mapping[str, Mapping[str, int]], *, w
         raise _CannotGoOnError(f"{surplus} rows of the sink may answer records that an open transaction hid")
     if waits and (unordered := counts["ordering"].get("unordered", 0)):
         raise _CannotGoOnError(
-            f"the order of {unordered} rows was not judged, as an open transaction may have hidden their copies"
+            f"the order of {unordered} rows was not judged: their keys repeat, and copies that are missing may still come"
         )
 
 

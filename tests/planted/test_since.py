@@ -177,7 +177,7 @@ def test_five_audits_find_what_one_finds(audited, seed, damage):
         seen.update({number: ends.lso - seen[number] for number, ends in book.fixed(group=True).sink.items()})
         chain, told = [*chain, (found, report)], [*told, worst(found)]
         if "why_not" in report:  # the next one audits everything
-            assert "hidden lost" in damage
+            assert damage in ("hidden lost", "late lost")  # keys that repeat, with copies that may still come
             report, chain = None, []
     whole, _ = audited(book, way)
 
@@ -281,7 +281,8 @@ def test_bytes_that_are_no_text(spark):
     """A report keeps a lost record as it is, so its row is known when it comes."""
     source = spark.sql("SELECT 0 AS partition, 0L AS offset, 'k' AS key, CAST(X'C3FF' AS STRING) AS value")
     sink = source.selectExpr("*", "0L AS timestamp_ms")
-    fixed = [Fixed({0: Bounds(0, 1, 1)}, {0: Bounds(0, end, end)}, numbers=NUMBERS) for end in (0, 1)]
+    numbered = {side: {side: {0: 0}} for side in ("source", "sink")}
+    fixed = [Fixed({0: Bounds(0, 1, 1)}, {0: Bounds(0, end, end)}, numbers=numbered) for end in (0, 1)]
     _, reached = since.judged(Logs(source, sink.limit(0), None, fixed[0], 1), WAYS["key"])
     report = json.loads(json.dumps(since_report.to_json(reached, fixed[0], ASKED)))
     again, begun = since_report.Report("r.json", report).begun(fixed[1])
