@@ -30,7 +30,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import identity, query, transactions
+from chaos.audit import dense_keys, identity, prepared, query, transactions
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import Topics
@@ -90,7 +90,7 @@ def _ours(
     spark: SparkSession,
     topics: Topics | None,
     folder: Path,
-    asked: Callable[..., identity.Prepared] = identity.dense,
+    asked: Callable[..., prepared.Prepared] = dense_keys.dense,
     but: str = "",
 ) -> Callable[[], Counts]:
     """Args: but: a verifier whose count is not that of the log, since it is asked about a part of it only."""
@@ -209,13 +209,13 @@ def _transactions(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
     return job
 
 
-def _by_query(logs: audit_logs.Logs, _model: identity.Model, sql: str, *, state: bool) -> identity.Prepared:
-    return query.by_model(logs, query.model(sql, identity.KEY, state=state), anywhere=False)
+def _by_query(logs: audit_logs.Logs, _model: identity.Model, sql: str, *, state: bool) -> prepared.Prepared:
+    return query.by_model(logs, query.model(sql, state=state), anywhere=False)
 
 
 _SPARK: Mapping[str, Callable[..., Callable[[], Counts]]] = {
     "ours": _ours,
-    "keys": partial(_ours, asked=identity.by_key),
+    "keys": partial(_ours, asked=prepared.by_key),
     "sql": partial(_ours, asked=partial(_by_query, sql=_SQUARES, state=False)),
     "state": partial(_ours, asked=partial(_by_query, sql=_LAST_SQUARES, state=True), but="duplicates"),
     "scan": _scan,

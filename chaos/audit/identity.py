@@ -1,62 +1,33 @@
-"""Identity and model: which record of the sink answers which record of the source, and which value it must have.
+"""What `--identity` and `--model` say: what identifies a record, and which value its row must have.
 
 ``dense-key``   the key is a decimal number; id ``i`` is number ``i div P`` of line ``i mod P``
 ``key``         any key, which may recur; a record's place in the source is its id
 ``header:NAME`` a header, treated like a key (`chaos.audit.logs` lands it as the key)
 an expression  SQL over key, value and headers, treated like a key; ``get_json_object(value, '$.order_id')`` for example
 
-If keys recur, both logs are multisets: a row that is demanded n times and present m times makes m - n duplicates or n - m gaps,
-and the k-th of equal rows answers the k-th of equal records.
-
-Records are ordered by their places in the source. Ids give these places only if id ``i`` is in the partition of line
-``i mod P``, alone there, and ids rise in each partition. Ids that are distributed otherwise, that recur, or that do not rise
-are treated like any other keys (`Prepared.otherwise`).
-
-Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
-of the sink whose key is not in the source is in line P, numbered by the first place of its key.
-
-If a record may be in any partition (`by_key`, ``anywhere``), order is judged among the rows of one sink partition that answer
-one source partition. If equal records are in several partitions, it is unknown which row answers which.
+How rows answer records is in `chaos.audit.prepared`.
 """
 
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import expired
-from chaos.audit.expired import Compared
-from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
+from chaos.audit.logs import AuditUsageError
 from chaos.common import user_code
-from chaos.common.errors import InconclusiveError, one_line
+from chaos.common.errors import one_line
 from chaos.expectation import expressions
-from chaos.judging import spark_session
-from chaos.matching import answers, row_ids
-from chaos.matching.fast import alignment, copies, small
-from chaos.matching.fast.alignment import Copied
-from verifiers import arrow
-from verifiers.base import Bounds, Evidence
-from verifiers.findings import at
-from verifiers.single_scan import groups, pieces
-from verifiers.single_scan.groups import Groups, Limits, decoded, longs
-from verifiers.single_scan.runs import Runs
 
 DENSE, KEY = "dense-key", "key"
 IDENTITY = "identity"
 _HEADER = "header:"
-_DEFAULT = Limits()
-_PLACE = ("partition", "offset")
 _COLUMNS = {"key": "string", "value": "string"}
 _HEADERS = {"headers": "array<struct<key: string, value: binary>>"}  # as Spark's Kafka source has them
 
@@ -65,45 +36,9 @@ _NOT_THEIRS = re.compile(rf"{re.escape(__file__)}|/chaos/common/|/contextlib\.py
 Model = Callable[[Column], Column]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Evidence for the verifiers, and how to name its ids in reports.
-
-    Attributes:
-        unique: whether certainly no id is expected twice.
-        unnamed: source rows without an identity; nothing can be judged if there are any.
-        why: what these rows lack; completes "3 of the source's …".
-        keys: finds the keys of ids that were made of places; None if the ids are the keys.
-        unordered: partition and offset of the sink rows whose order is unknown; None if there are none.
-        copied: number of records on each side, if the sink is known to be an ordered copy; nothing is wrong then, and the
-            evidence is empty.
-        beyond: rows outside the evidence that are known to be right, as runs of the records that they answer
-            (`chaos.matching.fast.alignment`); None if there are none, or only such rows.
-        alike: number of rows outside the evidence that are present as often as demanded; their order is not judged.
-        undecided: number of sink rows left out because compaction may have removed the records that they answer.
-        compared: the rows and records in the evidence if a log begins above 0; None if none does.
-        by_model: whether a query gives the demanded rows (`chaos.audit.query`): the verifiers judge them directly.
-        otherwise: prepares the comparison by any keys, for a source whose ids are not places; None if this is that one.
-    """
-
-    evidence: Evidence
-    unique: bool
-    unnamed: DataFrame
-    why: str
-    keys: Callable[[frozenset[int]], Mapping[int, str]] | None = None
-    unordered: DataFrame | None = None
-    copied: int = 0
-    beyond: Runs | None = None
-    alike: int = 0
-    undecided: int = 0
-    compared: Compared | None = None
-    by_model: bool = False
-    otherwise: "Callable[[], Prepared] | None" = None
-
-    @property
-    def proved(self) -> int:
-        """Number of records outside the evidence that are known to be right."""
-        return self.copied + self.alike if self.beyond is None else self.beyond.records
+def copied(value: Column) -> Column:
+    """The model of a copy."""
+    return value
 
 
 def model(name: str) -> Model:
@@ -189,235 +124,3 @@ def require_known(spark: SparkSession, identity: str, demanded: Model, *, header
     wrong = expressions.why_no_sql(nothing, sql(identity))
     if wrong:
         raise AuditUsageError(f"--identity {identity}: {wrong} The columns are {', '.join(columns)}.")
-
-
-def dense(logs: Logs, demanded: Model) -> Prepared:
-    rows = decoded(logs.source)
-    bounds = _whole(logs.fixed.sink, _partitions(logs))
-    value = demanded(F.col("value")).cast("string").alias("value")
-    required = F.lit(True).alias("required")  # noqa: FBT003 - a literal of SQL
-    expected = rows.select("id", "partition", value, required, F.col("offset").alias("position"))
-    evidence = Evidence("sink", expected, logs.sink, bounds, _positions(logs))
-    otherwise = partial(by_key, logs, demanded)
-    wrong = "keys are not decimal numbers"
-    return Prepared(evidence, False, rows.where("id IS NULL"), wrong, otherwise=otherwise)  # noqa: FBT003 - `unique`
-
-
-def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
-    """Whether the ids of the source are places: id ``i`` is in the one partition of line ``i mod P``, and ids rise there.
-
-    Ids that are distributed otherwise, by a hash for example, or that recur or fall, say nothing about order.
-
-    Args:
-        expected: groups of the demanded rows; None if there are too many.
-        evidence: the evidence by these ids.
-    """
-    lines = evidence.lines
-    if expected is not None:
-        if groups.dealt_in_turn(expected):
-            return True
-        if not groups.lines_are_alone(expected):
-            return False
-        rise = pieces.rise(source, expected.ids(lines), lines, limits)
-        if rise is not None:
-            return rise
-    rows = decoded(source).where("id IS NOT NULL")
-    pairs = rows.selectExpr("partition", f"id % {lines} AS line").distinct().collect()
-    if any(len({row[side] for row in pairs}) < len(pairs) for side in ("partition", "line")):
-        return False
-    before = "lag(id) OVER (PARTITION BY partition ORDER BY offset)"
-    falls = rows.selectExpr(f"id <= {before} AS falls").where("falls")
-    return not falls.take(1) and not rows.groupBy("id").count().where("count > 1").take(1)
-
-
-def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limits = _DEFAULT) -> Prepared:
-    """Prepare the comparison by any keys, which may recur; only rows and records of doubtful keys are joined.
-
-    Args:
-        anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
-    """
-    if not expired.begins(logs.fixed):
-        return _by_key(logs, demanded, anywhere=anywhere, limits=limits)
-    question = expired.Question(_positions(logs), anywhere)
-    if logs.records >= limits.driver_rows and (right := _copy_behind_the_cut(logs, demanded, question, limits)):
-        return right
-    compared = expired.compare(_wanted(logs.source, demanded), logs.sink, logs.fixed, question, limits)
-    left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
-    asked = _by_key(left, demanded, anywhere=anywhere, limits=limits)
-    return replace(asked, compared=compared, unordered=compared.with_unordered(asked.unordered, logs.sink.sparkSession))
-
-
-def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Prepared:
-    wanted = _wanted(logs.source, demanded)
-    copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), logs.records, limits)
-    if copied is not None and not len(copied.doubtful):
-        return _of_copy(logs, copied)
-    narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
-    are_few = logs.records <= _DEFAULT.small_rows
-    return narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
-
-
-def _copy_behind_the_cut(logs: Logs, demanded: Model, asked: expired.Question, limits: Limits) -> Prepared | None:
-    """Prepare large logs that begin above 0 if the rest of the sink is a copy of the rest of the source; else return None."""
-    compared = expired.by_counts(_wanted(logs.source, demanded), logs.sink, logs.fixed, asked)
-    if compared is None:
-        return None
-    left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
-    copied = copies.compare(_wanted(left.source, demanded), left.sink, asked.positions, logs.records, limits)
-    if copied is None or not copied.rows or len(copied.doubtful):
-        return None
-    return replace(_of_copy(left, copied), compared=compared)
-
-
-def _of_copy(logs: Logs, copied: Copied) -> Prepared:
-    """Prepare evidence without rows for a sink that is known to be a copy."""
-    columns = "id long, partition int, value string, required boolean, position long"
-    nothing = logs.source.sparkSession.createDataFrame([], columns)
-    bounds = _whole(logs.fixed.sink, _partitions(logs) + 1)
-    evidence = Evidence("sink", nothing, logs.sink.limit(0), bounds, _positions(logs))
-    return Prepared(evidence, unique=True, unnamed=logs.source.limit(0), why="", copied=copied.rows)
-
-
-def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
-    """Replace the value of each record by the one that it demands."""
-    return source.withColumn("value", demanded(F.col("value")).cast("string"))
-
-
-def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Prepared | None:
-    """Prepare the records and rows of doubtful keys alone; None if they are too many."""
-    most = alignment.worth_asking(copied.rows, limits)
-    if copied.aligned is None or len(copied.doubtful) > most:
-        return None
-    of_keys = partial(alignment.of_doubtful_keys, copied=copied)
-    doubtful = (_wanted(of_keys(logs.source), demanded), of_keys(logs.sink))
-    with ThreadPoolExecutor(len(doubtful)) as pool:
-        ours, theirs = pool.map(arrow.table, (side.limit(limits.small_rows + 1) for side in doubtful))
-    if max(len(ours), len(theirs)) <= limits.small_rows:
-        return _found_here(logs, ours, theirs, copied.aligned.without(*longs(theirs, *_PLACE)))
-    source, sink = (_held(side.limit(most + 1)) for side in doubtful)
-    if max(source.count(), sink.count()) > most:
-        return None
-    asked = _joined(logs, source, sink, anywhere=False, are_few=True)
-    return replace(asked, beyond=copied.aligned.without(*longs(arrow.table(sink.select(*_PLACE)), *_PLACE)))
-
-
-def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> Prepared:
-    """Prepare records and rows that are few enough to be matched without Spark."""
-    lines, positions = _partitions(logs) + 1, _positions(logs)
-    found = small.find(wanted, sink, lines, positions)
-    spark = spark_session.beside(logs.source.sparkSession)
-    expected, observed = arrow.frame(spark, found.expected), arrow.frame(spark, found.observed)
-    return Prepared(
-        Evidence("sink", expected, observed, _whole(logs.fixed.sink, lines), positions),
-        unique=True,
-        unnamed=expected.limit(0),
-        why="",
-        keys=partial(_names, logs, found.keys),
-        unordered=None if found.unordered is None else arrow.frame(spark, found.unordered),
-        beyond=beyond.merge(found.right),
-    )
-
-
-def _held(rows: DataFrame) -> DataFrame:
-    """Keep the rows in one partition, which avoids shuffles."""
-    return row_ids.held(rows.coalesce(1))
-
-
-def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool, are_few: bool) -> Prepared:
-    """Prepare these records and these rows of the sink, which are complete for each of their keys.
-
-    Args:
-        demanded: the records, with the values that they demand.
-        are_few: whether frames that are read several times are kept in one partition.
-    """
-    partitions = _partitions(logs)
-    lines = partitions + 1
-    positions, bounds = _positions(logs), _whole(logs.fixed.sink, lines)
-    id_ = f"offset * {lines} + partition AS id"
-    removable = f"{_removable(logs.fixed, anywhere=anywhere)} AS removable"
-    keyed = demanded.where("key IS NOT NULL")
-    keep = _held if are_few else DataFrame.persist
-    wanted = keep(keyed.selectExpr("partition", "offset", "key", "value", id_, removable))
-    found = answers.find(wanted, sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted, keep=keep)
-    named, unordered = found.rows, found.unordered
-    if are_few and unordered is not None:
-        unordered = _held(unordered)
-    required = "true" if found.removed is None else "removed IS NULL"
-    needed = wanted if found.removed is None else wanted.join(found.removed.selectExpr("id", "true AS removed"), "id", "left")
-    expected = needed.selectExpr("id", "partition", "value", f"{required} AS required", "offset AS position")
-    observed = named.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
-    evidence = Evidence("sink", expected, observed, bounds, positions, anywhere=anywhere)
-    names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
-
-    return Prepared(
-        evidence,
-        unique=True,
-        unnamed=demanded.where("key IS NULL"),
-        why="records have no key, or lack the header",
-        keys=partial(_names, logs, partial(_keys, names)),
-        unordered=unordered,
-        undecided=found.undecided,
-    )
-
-
-def _names(logs: Logs, here: Callable[[AbstractSet[int]], Mapping[int, str]], asked: frozenset[int]) -> Mapping[int, str]:
-    """Return the keys of ids that were made of places.
-
-    Args:
-        here: finds the keys of held records and rows; the others are looked up in the log.
-    """
-    lines, found = _partitions(logs) + 1, here(asked)
-    others = asked - found.keys()
-    beyond = logs.source.where(at((one % lines, one // lines) for one in others))
-    return {**found, **_keys(beyond.selectExpr("key", f"offset * {lines} + partition AS id"), others)}
-
-
-def _keys(names: DataFrame, asked: AbstractSet[int]) -> dict[int, str]:
-    return {row["id"]: row["key"] for row in names.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
-
-
-# conditions ---------------------------------------------------------------------------------------------------------------
-
-
-def require_identified(asked: Prepared) -> None:
-    """Raise InconclusiveError if a record of the source has no identity."""
-    lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
-    if lost:
-        place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
-        remedy = "name what identifies a record: --identity key or header:NAME"
-        raise InconclusiveError(f"{lost} of the source's {asked.why}, {place}; {remedy}")
-
-
-def _removable(fixed: Fixed, *, anywhere: bool) -> str:
-    """Return SQL: whether compaction may have removed the row that answers a record from the sink.
-
-    Compaction keeps the last row of each key in each partition of the sink, unless that is a tombstone. The rows of a key are
-    in the order of its records if these are in one partition of the source.
-    """
-    if "sink" not in fixed.compacted:
-        return "false"
-    if fixed.grown or not fixed.cleaned_by_key:
-        return "true"
-    followed = "offset < max(offset) OVER (PARTITION BY key, partition)"
-    elsewhere = "min(partition) OVER (PARTITION BY key) < max(partition) OVER (PARTITION BY key)"
-    return f"(value IS NULL OR {followed}{f' OR {elsewhere}' if anywhere else ''})"
-
-
-def _partitions(logs: Logs) -> int:
-    return 1 + max((*logs.fixed.source, *logs.fixed.sink), default=0)
-
-
-def _whole(ends: Ends, partitions: int) -> Ends:
-    """Return the ends of all partitions, also of empty ones."""
-    return {number: ends.get(number, Bounds(0, 0, 0)) for number in range(partitions)}
-
-
-def _positions(logs: Logs) -> Mapping[int, int]:
-    """Return the positions of the group; without a group, the ends of the source."""
-    ends = {number: one.hw for number, one in logs.fixed.source.items()}
-    return ends if logs.fixed.positions is None else logs.fixed.positions
-
-
-def copied(value: Column) -> Column:
-    """The model of a copy."""
-    return value

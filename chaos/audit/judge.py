@@ -4,7 +4,7 @@ The model gives the value of each row from that of its source record, and a row 
 may be in any (`Evidence.anywhere`). The verifiers are those of scenarios (`verifiers.single_scan`). Without a consumer group
 all of the source counts as processed, so every missing row is lost.
 
-If the source's ids are not places, each log is a multiset (`chaos.audit.identity`).
+If the source's ids are not places, each log is a multiset (`chaos.audit.prepared`).
 
 An audit cannot always distinguish an anomaly from what it could not see:
 
@@ -22,8 +22,6 @@ pipeline from anomalies: a finding that counts only these is UNKNOWN, and one th
 have neither a begin nor an open transaction, so they leave no such doubt.
 
 Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
-
-This module imports more than fifteen others, because it names each verifier of an audit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,12 +31,12 @@ from functools import partial
 
 from pyspark.sql import DataFrame, Row
 
-from chaos.audit import expired
+from chaos.audit import expired, order
+from chaos.audit.dense_keys import dealt_in_turn
 from chaos.audit.expired import Compared
-from chaos.audit.identity import Prepared, dealt_in_turn, require_identified
 from chaos.audit.logs import OWN, Fixed, Logs
-from chaos.matching import row_ids
-from verifiers import arrow, ordering
+from chaos.audit.prepared import Prepared, require_identified
+from verifiers import ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.details import Detail, Partition, joined, replaced
 from verifiers.duplicates import Duplicates
@@ -46,9 +44,8 @@ from verifiers.findings import by_partition, first, kinds, open_transaction, rul
 from verifiers.gaps import Gaps
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
-from verifiers.single_scan import islands, runs
-from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, decoded, longs
-from verifiers.single_scan.runs import Runs
+from verifiers.single_scan import islands
+from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
 from verifiers.values import Values
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
@@ -69,7 +66,7 @@ def judged(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Prep
     """Return with the findings the evidence that was used: `Prepared.otherwise` may have prepared it anew."""
     asked, found = (asked, _of_model(logs, asked)) if asked.by_model else _verified(logs, asked, limits)
     evidence = asked.evidence
-    found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
+    found = tuple(_with_hint(order.of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, Offsets().check(once, asked.proved))
@@ -77,7 +74,7 @@ def judged(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Prep
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     found = tuple(limited(one, logs, asked.undecided, asked.compared) for one in found)
-    return asked, _with_keys([_name_keys(one, found, logs, asked) for one in found], asked)
+    return asked, asked.with_keys([_name_keys(one, found, logs, asked) for one in found])
 
 
 def _verified(logs: Logs, asked: Prepared, limits: Limits) -> tuple[Prepared, tuple[Finding, ...]]:
@@ -85,7 +82,7 @@ def _verified(logs: Logs, asked: Prepared, limits: Limits) -> tuple[Prepared, tu
     if asked.copied:
         return asked, islands.sound(asked.evidence, asked.copied)
     if asked.beyond is not None:
-        return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked, asked.beyond, logs))
+        return asked, islands.narrowly(asked.evidence, asked.proved, partial(order.of_parts, asked, asked.beyond, logs))
     expected, observed = islands.summarize(asked.evidence, limits, few=logs.records <= limits.held_rows, placed=True)
     if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
@@ -100,27 +97,13 @@ def _of_model(logs: Logs, asked: Prepared) -> tuple[Finding, ...]:
     """Judge the rows that a query demands; their order only if it is known."""
     evidence, proved = asked.evidence, asked.proved
     if asked.copied:
-        duplicates, gaps, order, values = islands.sound(evidence, asked.copied)
-        return duplicates, gaps, ordering.not_asked(evidence) if evidence.unordered else order, values
+        duplicates, gaps, ordered, values = islands.sound(evidence, asked.copied)
+        return duplicates, gaps, ordering.not_asked(evidence) if evidence.unordered else ordered, values
     if evidence.unordered:
-        order = ordering.not_asked(evidence)
+        ordered = ordering.not_asked(evidence)
     else:
-        order = Ordering().check(evidence) if asked.beyond is None else _order(asked, asked.beyond, logs)
-    return Duplicates().check(evidence, proved), Gaps().check(evidence, proved), order, Values().check(evidence, proved)
-
-
-def _order(asked: Prepared, beyond: Runs, logs: Logs) -> Finding:
-    """Judge the order of the evidence and of the rows outside it; if rows are late, only of those whose order is known."""
-    evidence, lines = asked.evidence, len(asked.evidence.bounds)
-    with_place = decoded(evidence.observed).where(f"id % {lines} < {lines - 1}")  # the last line is that of other keys
-    found, places = beyond.merge(islands.cut(with_place, lines)), 0
-    wrong = runs.disorder_of(found)
-    if asked.unordered is not None and len(wrong):
-        uncertain = arrow.table(asked.unordered)
-        found, places = found.without(*longs(uncertain, "partition", "offset")), len(uncertain)
-        wrong = runs.disorder_of(found)
-    ordered = Ordering().found(evidence, found.records, wrong, (evidence, replace(evidence, observed=logs.sink)))
-    return _without(places, ordered, evidence) if places else ordered
+        ordered = Ordering().check(evidence) if asked.beyond is None else order.of_parts(asked, asked.beyond, logs)
+    return Duplicates().check(evidence, proved), Gaps().check(evidence, proved), ordered, Values().check(evidence, proved)
 
 
 def _ids_are_places(
@@ -136,24 +119,6 @@ def _cannot_recur(found: Sequence[Finding], expected: Groups | None, observed: G
     if expected is None or observed is None or any(one.verdict is not Verdict.VALID for one in found):
         return False
     return int(expected["records"].sum()) == int(observed["records"].sum())
-
-
-def _of_certain_order(finding: Finding, asked: Prepared) -> Finding:
-    """Judge order again without the rows whose order is unknown; without late rows nothing is uncertain."""
-    if asked.unordered is None or asked.beyond is not None or finding.verifier != "ordering" or not finding.count:
-        return finding
-    evidence, places = asked.evidence, asked.unordered.persist()
-    if not places.take(1):
-        return finding
-    kept = evidence.observed.join(places, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
-    return _without(places.count(), Ordering().check(replace(evidence, observed=kept)), evidence)
-
-
-def _without(places: int, ordered: Finding, evidence: Evidence) -> Finding:
-    """Add to the finding about order how many rows it leaves out."""
-    where = ", or in several partitions" if evidence.anywhere else ""
-    why = f"the order of {places} rows was not judged: their keys repeat, and some copies are missing, extra or wrong{where}"
-    return replace(ordered, counts={**ordered.counts, "unordered": places}, note=joined((ordered.note, why)))
 
 
 def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
@@ -296,11 +261,8 @@ def _name_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Pr
     is_right = all(one.verdict is Verdict.VALID for one in found)
     if finding.verifier != "values" or not is_right or OWN not in logs.sink.columns:
         return finding
-    ends = (
-        {number: one.hw for number, one in logs.fixed.source.items()} if logs.fixed.positions is None else logs.fixed.positions
-    )
     whole = asked.compared or Compared()
-    ours = whole.of_source(logs.source).where(f"offset < {by_partition(ends)}").select("key", OWN)
+    ours = whole.of_source(logs.source).where(f"offset < {by_partition(logs.fixed.processed)}").select("key", OWN)
     theirs = whole.of_sink(logs.sink).select("key", OWN)
     sums = "coalesce(sum(CAST(xxhash64(key, own IS NULL, own) AS DECIMAL(38, 0))), 0)"
     if ours.selectExpr(sums).collect() == theirs.selectExpr(sums).collect():
@@ -339,16 +301,3 @@ def _of_topic(fixed: Fixed, side: str, found: Partition) -> Partition:
     """Return the topic's partition for a partition number of a log; `side` is used if the number names none."""
     place = fixed.place(found.side or side, found.number) or fixed.place("source", found.number)
     return Partition(place[1], topic=place[0]) if place else found
-
-
-# keys ----------------------------------------------------------------------------------------------------------------------
-
-
-def _with_keys(findings: Sequence[Finding], asked: Prepared) -> tuple[Finding, ...]:
-    """Name keys in place of ids that were made of places, also in details about other records."""
-    if asked.keys is None:
-        return tuple(findings)
-    keys = asked.keys(row_ids.ids_in([one for finding in findings for one in finding.examples]))
-    return tuple(
-        replace(finding, examples=tuple(row_ids.with_keys(one, keys) for one in finding.examples)) for finding in findings
-    )

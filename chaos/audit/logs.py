@@ -103,6 +103,20 @@ class Fixed:
     since: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def partitions(self) -> int:
+        """Number of partitions of the log that has more of them, also of empty ones."""
+        return 1 + max((*self.source, *self.sink), default=0)
+
+    @property
+    def processed(self) -> Mapping[int, int]:
+        """The positions of the group; without a group, the ends of the source."""
+        return {number: one.hw for number, one in self.source.items()} if self.positions is None else self.positions
+
+    def sink_of(self, partitions: int) -> Ends:
+        """The ends of so many partitions of the sink; one that is not there is empty."""
+        return {number: self.sink.get(number, Bounds(0, 0, 0)) for number in range(partitions)}
+
     def expired(self, side: str) -> Mapping[int, int]:
         """Map each partition whose first offsets have expired, and were not judged before, to their number."""
         judged = self.since.get(side, {})

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chaos.audit import expired, settings
 from chaos.audit.expired import Compared
-from chaos.audit.identity import DENSE, KEY, Prepared
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
+from chaos.audit.prepared import Prepared
 from chaos.common.errors import InconclusiveError
 from chaos.expectation.base import ModelError, view
 from chaos.expectation.definitions import Query
@@ -29,25 +29,24 @@ from chaos.matching.demanded import Demanded
 from chaos.matching.fast import sums
 from chaos.matching.fast.alignment import Copied
 from chaos.matching.fast.sums import Narrowed
-from verifiers.base import Bounds, Evidence
+from verifiers.base import Evidence
 from verifiers.findings import at
 
 _LANDED = "source"
 
 
-def model(query: str, identity: str, *, state: bool = False) -> Model:
+def model(query: str, identity: str = "", *, state: bool = False) -> Model:
     """Read the query from the option, or from the file that it names as ``@file``.
 
     Args:
-        identity: SQL that identifies rows beside their keys.
+        identity: SQL that identifies rows beside their keys; empty if the keys identify them.
         state: whether only the last value of each key of the sink counts.
 
     Raises:
         AuditUsageError: the file does not exist, or is empty.
     """
     sql = settings.query(query)
-    told_by = "" if identity in (DENSE, KEY) else identity
-    return Model(Query(sql), State() if state else Log(), identity=told_by, stated_in="options")
+    return Model(Query(sql), State() if state else Log(), identity=identity, stated_in="options")
 
 
 def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) -> None:
@@ -70,8 +69,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
     """
     fixed = logs.fixed
     lines = row_ids.lines_of(fixed.source, fixed.sink)
-    ends = {number: one.hw for number, one in fixed.source.items()}
-    positions = ends if fixed.positions is None else fixed.positions
+    positions = fixed.processed
     if asked.form.last_values and fixed.grown:
         why = "so compaction may have removed a last value before it was read"
         raise InconclusiveError(
@@ -90,7 +88,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
         due = replace(due, rows=compared.of_source(due.rows), count=due.count - compared.records)
         logs = replace(logs, sink=compared.of_sink(logs.sink))
     narrow = _narrowed(logs, asked, due, copied, anywhere=anywhere)
-    sides = {number: fixed.sink.get(number, Bounds(0, 0, 0)) for number in range(lines)}
+    sides = fixed.sink_of(lines)
     if narrow.are_none:
         nothing = row_ids.unsaid("")(narrow.sink)
         right = Evidence("sink", nothing.expected, narrow.sink, sides, positions, anywhere=anywhere, unordered=due.unordered)

@@ -32,8 +32,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.audit import judge
 from chaos.audit.expired import Compared
-from chaos.audit.identity import Prepared
 from chaos.audit.logs import OWN, Fixed, Logs
+from chaos.audit.prepared import Prepared
 from verifiers import arrow, gaps
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.details import joined

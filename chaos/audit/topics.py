@@ -1,34 +1,23 @@
 """`chaos audit topics`: compare two topics, or two folders of Parquet, by a model or a query, with Spark."""
 
-import socket
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from chaos.audit import folders, settings, since_report
 from chaos.audit import identity as audit_identity
+from chaos.audit import landings, questions, settings, since_report
 from chaos.audit import logs as audit_logs
 from chaos.audit import since as audit_since
 from chaos.audit.command import Audit, Echo
 from chaos.audit.judge import judge
-from chaos.audit.logs import ASK_S, AuditUsageError, Fixed, Topics
-from chaos.audit.small_logs import SmallLogs
+from chaos.audit.logs import AuditUsageError, Topics
+from chaos.audit.master import require_master
+from chaos.audit.questions import Question
 from chaos.audit.where import Where, check_routing
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
-from chaos.install import artifacts
 from chaos.judging import spark_session
 from verifiers.base import Finding
-
-_STANDALONE = "spark://"
-_LAST_PORT = 65_535
-_Land = Callable[[SparkSession], Fixed | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +94,18 @@ class OfTopics:
         question, conf = self.question(), settings.read(self.conf)
         before = since_report.read(self.since, self.shared) if self.since else None
         kept = before.kept if before else None
-        landed, landing = self.where.landed, self.where.landing
         began_s = clock.monotonic_s()
         try:
             require_master(self.master)
-            if landed:
-                folders.check_landed(landed, self.master)
-            elif landing:
-                folders.check_landing(landing, self.master)
+            landings.check(self.where, self.master)
             topics = self.topics
             fixed = audit_logs.fix(topics) if topics else None
             fixed, begun = before.begun(fixed) if before and fixed else (fixed, audit_since.START)
-            records = fixed.records if fixed else audit_logs.counted(landed)
-            parts = _parts(self, records, echo)
+            records = fixed.records if fixed else audit_logs.counted(self.where.landed)
+            parts = landings.parts(self.where, self.master, records, echo)
             with (
-                _folder(self.where) as folder,
-                _landing(self, topics, fixed, folder) as land,
+                landings.folder(self.where) as folder,
+                landings.landing(self.where, self.master, topics, fixed, folder) as land,
                 spark_session.of_audit(self.master, parts, records, conf) as spark,
             ):
                 began_s = clock.monotonic_s()
@@ -139,7 +124,7 @@ class OfTopics:
             return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error), reached=kept)
 
     def _judged(
-        self, logs: audit_logs.Logs, question: "Question", begun: audit_since.Reached
+        self, logs: audit_logs.Logs, question: Question, begun: audit_since.Reached
     ) -> tuple[tuple[Finding, ...], Mapping[str, Any] | None]:
         """Return the findings, and what the report keeps for an audit that goes on from here."""
         if self.where.landed or self.expected:
@@ -159,88 +144,15 @@ class OfTopics:
             "--routing": self.routing,
         }
 
-    def question(self) -> "Question":
-        """How the logs are compared. Dense keys depend on partitions, so with any routing they are keys like others."""
+    def question(self) -> Question:
+        """How the logs are compared."""
         anywhere = self.routing == "any"
         if self.expected:
-            from chaos.audit import query  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
-
-            demanded = query.model(self.expected, self.identity, state=self.state)
-            known = partial(query.require_known, asked=demanded, topics=self.source)
-            return Question(known, partial(query.by_model, asked=demanded, anywhere=anywhere))
-        model = audit_identity.model(self.model)
-        headers = not self.where.landed
-        known = partial(audit_identity.require_known, identity=self.identity, demanded=model, headers=headers)
-        if self.identity == audit_identity.DENSE and not anywhere:
-            return Question(known, partial(audit_identity.dense, demanded=model))
-        return Question(known, partial(audit_identity.by_key, demanded=model, anywhere=anywhere))
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """How the logs are compared.
-
-    Attributes:
-        require_known: raises AuditUsageError if Spark cannot resolve model, query or identity.
-        ask: prepares the evidence for the verifiers from the logs.
-    """
-
-    require_known: Callable[[SparkSession], None]
-    ask: Callable[[audit_logs.Logs], audit_identity.Prepared]
+            return questions.by_query(self.expected, self.identity, self.source, state=self.state, anywhere=anywhere)
+        return questions.by_model(self.model, self.identity, headers=not self.where.landed, anywhere=anywhere)
 
 
 def require_identity(identity: str) -> None:
     """Raise AuditUsageError if the identity names nothing."""
     if not identity.strip() or not identity.removeprefix("header:").strip():
         raise AuditUsageError(f"--identity {identity!r}: names nothing; write dense-key, key, header:NAME or SQL")
-
-
-def require_master(master: str) -> None:
-    """Ask a standalone master for a connection: Spark itself would try for a minute and print three stack traces.
-
-    Raises:
-        AuditUsageError: it is not the URL of a master, or a standalone master's URL without a port.
-        InconclusiveError: nothing answers at any of its addresses.
-    """
-    if not spark_session.is_master(master):
-        raise AuditUsageError(f"--spark-master {master}: must be local[N], local[*], {_STANDALONE}HOST:PORT, yarn or k8s://…")
-    if not master.startswith(_STANDALONE):
-        return
-    for address in master.removeprefix(_STANDALONE).split(","):
-        host, _, port = address.rpartition(":")
-        if not port.isdecimal() or int(port) > _LAST_PORT:
-            raise AuditUsageError(f"--spark-master {master}: {_STANDALONE}HOST:PORT is needed")
-        with suppress(OSError, UnicodeError), socket.create_connection((host.strip("[]"), int(port)), ASK_S):
-            return
-    raise InconclusiveError(f"--spark-master {master} does not answer within {ASK_S:g} s: is it up, and reachable?")
-
-
-@contextmanager
-def _landing(asked: OfTopics, topics: Topics | None, fixed: Fixed | None, folder: str) -> Iterator[_Land]:
-    """Yield the function that lands the topics; few records are landed while Spark starts, and folders need no landing."""
-    if topics is None or fixed is None:
-        yield lambda _spark: None
-        return
-    few = spark_session.is_small(fixed.records, asked.master)
-    if few and not asked.where.landing and not topics.exact and topics.identity == audit_identity.KEY:
-        with SmallLogs(topics, fixed, Path(folder)) as landing:
-            yield lambda _spark: landing.landed()
-    else:
-        yield lambda spark: audit_logs.land(spark, topics, fixed, folder)
-
-
-def _parts(asked: OfTopics, records: int | None, echo: Echo) -> artifacts.Parts | None:
-    """Return Spark's parts, which topics need; for small landed logs only what is there already, to start sooner."""
-    if not asked.where.landed:
-        return artifacts.ensure(echo)
-    return artifacts.at_hand() if spark_session.is_small(records, asked.master) else None
-
-
-@contextmanager
-def _folder(where: Where) -> Iterator[str]:
-    """Yield the folder where the logs are, or will be landed."""
-    if given := where.landed or where.landing:
-        yield given
-        return
-    with tempfile.TemporaryDirectory(prefix="chaos-audit-", ignore_cleanup_errors=True) as folder:
-        yield folder

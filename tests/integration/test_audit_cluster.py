@@ -32,6 +32,7 @@ RECORDS = 30_000
 # `chaos audit` that prints a line before it judges, and goes on when it reads one
 STOPS = """
 import sys
+from chaos.audit import prepared
 from chaos.audit import identity, topics
 from chaos.cli import main
 from verifiers.single_scan.groups import Limits
@@ -44,7 +45,7 @@ def when_told(*asked):
     return judge(*asked)
 
 identity._DEFAULT = limits  # executors compare the logs, and hold the rows of doubtful keys
-identity.by_key.__kwdefaults__["limits"] = limits
+prepared.by_key.__kwdefaults__["limits"] = limits
 topics.judge = when_told
 main.main()
 """

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from chaos.audit import identity as audit_identity
-from chaos.audit.identity import Prepared
+from chaos.audit import prepared
 from chaos.audit.judge import judge
 from chaos.audit.logs import Logs
+from chaos.audit.prepared import Prepared
 from chaos.matching.fast import PLAIN
 from verifiers.base import Finding
 from verifiers.single_scan.groups import Limits
@@ -15,7 +16,7 @@ from verifiers.single_scan.groups import Limits
 
 def asked_and_found(logs: Logs, limits: Limits) -> tuple[Prepared, Sequence[Finding]]:
     """The queries by key, and the findings."""
-    asked = audit_identity.by_key(logs, audit_identity.model("identity"), limits=limits)
+    asked = prepared.by_key(logs, audit_identity.model("identity"), limits=limits)
     return asked, judge(logs, asked)
 
 

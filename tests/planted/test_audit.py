@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from chaos.audit import dense_keys, prepared
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
@@ -39,7 +40,7 @@ def squared(value):
 def audited(spark, tmp_path):
     """Land two logs, and audit them; the findings by verifier."""
 
-    def ask(source, sink, model=squared, identity=audit_identity.dense, columns=COLUMNS, limits=LIMITS):
+    def ask(source, sink, model=squared, identity=dense_keys.dense, columns=COLUMNS, limits=LIMITS):
         folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
         land(folder / "source", source, COLUMNS)
         land(folder / "sink", sink, columns)
@@ -69,7 +70,7 @@ def test_a_clean_sink(audited):
     assert list(found) == ["duplicates", "gaps", "ordering", "values"]
 
 
-@pytest.mark.parametrize(("identity", "name"), [(audit_identity.dense, ""), (audit_identity.by_key, "user-")])
+@pytest.mark.parametrize(("identity", "name"), [(dense_keys.dense, ""), (prepared.by_key, "user-")])
 def test_every_anomaly_by_either_identity(audited, identity, name):
     """Lost, double, late, wrong and phantom; what is missing is lost, because no group is named."""
     sink = [row for row in SINK if row[2] != "9"]
@@ -96,16 +97,14 @@ def test_the_order_of_any_keys_is_that_of_the_source(audited):
         (partition, 2 * offset if key.startswith("k") else 2 * offset + 1, key, value) for partition, offset, key, value in sink
     ]
 
-    found = audited(by(SOURCE, "k"), rows, identity=audit_identity.by_key)
+    found = audited(by(SOURCE, "k"), rows, identity=prepared.by_key)
 
     assert counts(found) == {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 2}
     assert {one.id for one in found["values"].examples} == {"stray", "alone"}
 
 
 @pytest.mark.parametrize("limits", [LIMITS, replace(LIMITS, most_groups=1)])
-@pytest.mark.parametrize(
-    ("identity", "key"), [(audit_identity.dense, "0x1"), (audit_identity.by_key, None)], ids=["no number", "no key"]
-)
+@pytest.mark.parametrize(("identity", "key"), [(dense_keys.dense, "0x1"), (prepared.by_key, None)], ids=["no number", "no key"])
 def test_records_that_nothing_identifies(audited, identity, key, limits, snapshot):
     """However many groups there are: nothing is judged by them; it is told where the first is, and what to do."""
     with pytest.raises(InconclusiveError) as error:
@@ -135,7 +134,7 @@ def test_an_open_transaction_in_the_source(spark, tmp_path):
     source = {**logs.fixed.source, 1: Bounds(0, 20, 25)}
     logs = replace(logs, fixed=replace(logs.fixed, source=source, positions={0: 20, 1: 20, 2: 20}))
 
-    findings = judge(logs, audit_identity.dense(logs, squared), LIMITS)
+    findings = judge(logs, dense_keys.dense(logs, squared), LIMITS)
 
     note = "in the source, an open transaction hides the end of partition 1 (read to offset 20 of 25)"
     doubted = dict.fromkeys(("gaps", "values", "offsets"), (Verdict.UNKNOWN, note))
@@ -153,7 +152,7 @@ def limited(spark, tmp_path):
         land(tmp_path / "sink", sink_rows, COLUMNS)
         logs = audit_logs.landed(spark, str(tmp_path))
         logs = replace(logs, fixed=replace(logs.fixed, **known))
-        findings = judge(logs, audit_identity.dense(logs, squared), LIMITS)
+        findings = judge(logs, dense_keys.dense(logs, squared), LIMITS)
         return {one.verifier: (one.verdict, one.count, str(one.note)) for one in findings}
 
     return ask
@@ -353,7 +352,7 @@ def test_a_position_between_two_records_of_one_id(spark, tmp_path):
     logs = audit_logs.landed(spark, str(tmp_path))
     logs = replace(logs, fixed=replace(logs.fixed, positions={0: 20, 1: 20, 2: 20}))
 
-    findings = {one.verifier: one for one in judge(logs, audit_identity.dense(logs, squared), LIMITS)}
+    findings = {one.verifier: one for one in judge(logs, dense_keys.dense(logs, squared), LIMITS)}
 
     assert {name: (one.verdict, one.count) for name, one in findings.items()} == dict.fromkeys(
         ("duplicates", "ordering", "values", "offsets"), (Verdict.VALID, 0)
@@ -377,7 +376,7 @@ def test_a_view_of_what_is_not_committed(audited):
     assert dict(found["atomicity"].counts) == {"split view": 1, "aborted": 1}
 
 
-@pytest.mark.parametrize(("identity", "name"), [(audit_identity.dense, ""), (audit_identity.by_key, "user-")])
+@pytest.mark.parametrize(("identity", "name"), [(dense_keys.dense, ""), (prepared.by_key, "user-")])
 def test_views_that_differ(audited, identity, name, snapshot):
     """By either identity it is the key of the log that is compared and told, in the order of the log."""
     committed = by(SINK, name)

@@ -7,6 +7,7 @@ import pytest
 
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit import prepared
 from chaos.matching.fast import alignment
 from tests.planted.both_ways import asked_and_found, require_findings_of_joins
 from tests.planted.damaged import planted
@@ -170,7 +171,7 @@ def test_where_the_logs_are_joined(spark, landed, limits, known, is_narrow):
     source = [(0, number, f"k{number % 40}", str(number)) for number in range(80)]
     sink = [(*row, 0) for row in source if row[1] % 2 or row[1] > 60]
 
-    asked = audit_identity.by_key(landed(source, sink, **known), audit_identity.model("identity"), limits=limits)
+    asked = prepared.by_key(landed(source, sink, **known), audit_identity.model("identity"), limits=limits)
 
     assert (asked.beyond is not None) is is_narrow
     spark.catalog.clearCache()

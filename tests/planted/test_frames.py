@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 import verifiers
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit import prepared
 from chaos.audit.judge import judge
 from tests.planted.disordered import out_of_place
 from tests.planted.examples import EXAMPLES
@@ -58,8 +59,8 @@ def by_chaos(spark, tmp_path):
         for name, rows in (("source", source), ("sink", sink)):
             land(folder / name, rows, COLUMNS)
         logs = audit_logs.landed(spark, str(folder))
-        prepared = audit_identity.by_key(logs, audit_identity.model("identity"), anywhere=True)
-        return {one.verifier: one for one in judge(logs, prepared)}
+        asked = prepared.by_key(logs, audit_identity.model("identity"), anywhere=True)
+        return {one.verifier: one for one in judge(logs, asked)}
 
     yield ask
     spark.catalog.clearCache()

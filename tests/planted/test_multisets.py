@@ -12,6 +12,7 @@ from zlib import crc32
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from chaos.audit import dense_keys, prepared
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
@@ -28,7 +29,7 @@ COLUMNS = "partition int, offset long, key string, value string"
 def audited(spark, tmp_path):
     """Land a source and its copy, and audit them; the findings by verifier."""
 
-    def ask(source, sink, identity=audit_identity.by_key, /, **known):
+    def ask(source, sink, identity=prepared.by_key, /, **known):
         folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
         for name, rows in (("source", source), ("sink", sink)):
             land(folder / name, rows, COLUMNS)
@@ -56,10 +57,10 @@ VALID = dict.fromkeys(("duplicates", "gaps", "ordering", "values"), (Verdict.VAL
 @pytest.mark.parametrize(
     ("source", "identity"),
     [
-        pytest.param(log(("7", "a"), ("7", "b")), audit_identity.dense, id="one key twice"),
-        pytest.param(log(("7", "a"), ("8", "x"), ("7", "a")), audit_identity.by_key, id="the same record again"),
-        pytest.param(log(("5", "x"), ("3", "y")), audit_identity.dense, id="numbers that fall"),
-        pytest.param([(0, 0, "7", "a"), (1, 0, "7", "a"), (1, 1, "7", None)], audit_identity.by_key, id="in two partitions"),
+        pytest.param(log(("7", "a"), ("7", "b")), dense_keys.dense, id="one key twice"),
+        pytest.param(log(("7", "a"), ("8", "x"), ("7", "a")), prepared.by_key, id="the same record again"),
+        pytest.param(log(("5", "x"), ("3", "y")), dense_keys.dense, id="numbers that fall"),
+        pytest.param([(0, 0, "7", "a"), (1, 0, "7", "a"), (1, 1, "7", None)], prepared.by_key, id="in two partitions"),
     ],
 )
 def test_a_perfect_copy_is_valid(audited, source, identity):
@@ -82,7 +83,7 @@ def test_one_of_many_is_there_too_often(audited):
     """Two were demanded and three are there."""
     source = log(("7", "a"), ("8", "x"), ("7", "a"), ("9", "y"))
 
-    found = audited(source, [*source, (0, 4, "7", "a")], audit_identity.dense)
+    found = audited(source, [*source, (0, 4, "7", "a")], dense_keys.dense)
 
     assert verdicts(found) == VALID | {"duplicates": (Verdict.INVALID, 1)}
     assert [(str(one.id), one.words) for one in found["duplicates"].examples] == [
@@ -134,7 +135,7 @@ def test_counts_are_those_of_multisets(audited, seed, anywhere):
     source = [(number % 3, number // 3, f"k{rng.randrange(40)}", rng.choice(["a", "b", None])) for number in range(240)]
     sink = damaged(source, rng)
 
-    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere))
+    found = audited(source, sink, partial(prepared.by_key, anywhere=anywhere))
 
     counted = by_counting(*([(0, *row[1:]) for row in log] if anywhere else log for log in (source, sorted(sink))))
     assert (found["duplicates"].count, found["gaps"].count, dict(found["values"].counts)) == counted
@@ -208,7 +209,7 @@ def summed(free, like):
 
 # --routing any -------------------------------------------------------------------------------------------------------------
 
-ANYWHERE = partial(audit_identity.by_key, anywhere=True)
+ANYWHERE = partial(prepared.by_key, anywhere=True)
 
 
 def routed(records, partitions):
@@ -367,7 +368,7 @@ def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombs
     source = cleaned(source, {0: 50}, tombstones=tombstones) if "source" in sides else source
     sink = cleaned(sink, {1: 50, 4: 30}, tombstones=tombstones) if "sink" in sides else sink  # of six, both are of one of three
 
-    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere), compacted=dict.fromkeys(sides, COMPACTED))
+    found = audited(source, sink, partial(prepared.by_key, anywhere=anywhere), compacted=dict.fromkeys(sides, COMPACTED))
 
     there, wanted = (Counter(row[2:] if anywhere else (row[0], *row[2:]) for row in log) for log in (sink, source))
     left, missing = (there - wanted).total(), (wanted - there).total()
@@ -427,7 +428,7 @@ def test_a_wrong_value_of_a_compacted_source(audited):
     assert "4 rows of the sink answer no remaining record" in found["values"].note
 
 
-@pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
+@pytest.mark.parametrize("identity", [dense_keys.dense, prepared.by_key])
 def test_numbers_that_recurred_before_compaction(audited, identity):
     """The source has each once by now; a tombstone that is copied is a perfect copy."""
     sink = log(("7", "a"), ("8", "x"), ("7", "b"), ("9", None))
@@ -438,7 +439,7 @@ def test_numbers_that_recurred_before_compaction(audited, identity):
     assert verdicts(found) == VALID | {"values": undecided, "duplicates": undecided}
 
 
-@pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
+@pytest.mark.parametrize("identity", [dense_keys.dense, prepared.by_key])
 def test_two_compacted_logs_that_agree(audited, identity, snapshot):
     """Rows that compaction removed from both logs may have been lost or doubled, so the verdict is not VALID."""
     left = [(0, 91 + number, str(number), "v") for number in range(9)]
@@ -462,7 +463,7 @@ def test_the_last_rows_of_keys_of_a_compacted_source_are_lost(audited, seed, any
     lost = set(rng.sample(sorted(number for number in last.values() if number > 40), 2))
     sink = routed([one for number, one in enumerate(records) if number not in lost], 6 if anywhere else 1)
 
-    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere), compacted={"source": COMPACTED})
+    found = audited(source, sink, partial(prepared.by_key, anywhere=anywhere), compacted={"source": COMPACTED})
 
     assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0) | {"gaps": 2}
     assert found["gaps"].verdict is Verdict.INVALID
@@ -548,7 +549,7 @@ def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):
 
     expression = "get_json_object(value, '$.order')"
     logs = audit_logs.landed(spark, str(tmp_path), identity=audit_identity.sql(expression))
-    found = {one.verifier: one for one in judge(logs, audit_identity.by_key(logs, audit_identity.model("identity")))}
+    found = {one.verifier: one for one in judge(logs, prepared.by_key(logs, audit_identity.model("identity")))}
 
     assert found["duplicates"].count == 1
     assert [str(one.id) for one in found["duplicates"].examples] == ["2"]

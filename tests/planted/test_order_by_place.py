@@ -10,6 +10,7 @@ from zlib import crc32
 
 import pytest
 
+from chaos.audit import dense_keys
 from chaos.audit import identity as audit_identity
 from chaos.audit import judge as audit_judge
 from chaos.audit import logs as audit_logs
@@ -46,7 +47,7 @@ def ordering(spark, tmp_path_factory):
         land(folder / "source", source, COLUMNS)
         land(folder / "sink", sink, COLUMNS)
         logs = audit_logs.landed(spark, str(folder))
-        found = audit_judge.judge(logs, audit_identity.dense(logs, audit_identity.model("identity")), limits)
+        found = audit_judge.judge(logs, dense_keys.dense(logs, audit_identity.model("identity")), limits)
         duplicates, gaps, ordered, values = found
         assert [one.verdict for one in (duplicates, gaps, values)] == [Verdict.VALID] * 3
         return ordered

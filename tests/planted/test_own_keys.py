@@ -8,6 +8,7 @@ import pytest
 
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit import prepared
 from chaos.audit.judge import judge
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land
@@ -25,7 +26,7 @@ def audited(spark, tmp_path):
         for name, rows in (("source", source), ("sink", sink)):
             land(folder / name, rows, COLUMNS)
         logs = audit_logs.landed(spark, str(folder), identity="substr(value, 2)")
-        found = judge(logs, audit_identity.by_key(logs, audit_identity.model("identity"), anywhere=anywhere))
+        found = judge(logs, prepared.by_key(logs, audit_identity.model("identity"), anywhere=anywhere))
         spark.catalog.clearCache()
         return {one.verifier: one for one in found}
 

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import pytest
 
-from chaos.audit import expired
+from chaos.audit import dense_keys, expired, prepared
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit import query as audit_expected
@@ -40,10 +40,10 @@ def audited(spark, tmp_path):
         if "query" in how:
             asked = audit_expected.by_model(logs, audit_expected.model(how["query"], "key"), anywhere=anywhere)
         elif how.get("dense"):
-            asked = audit_identity.dense(logs, audit_identity.model("identity"))
+            asked = dense_keys.dense(logs, audit_identity.model("identity"))
         else:
             limits = how.get("limits", Limits())
-            asked = audit_identity.by_key(logs, audit_identity.model("identity"), anywhere=anywhere, limits=limits)
+            asked = prepared.by_key(logs, audit_identity.model("identity"), anywhere=anywhere, limits=limits)
         found = {one.verifier: one for one in judge(logs, asked)}
         spark.catalog.clearCache()
         return found

@@ -10,8 +10,8 @@ from zlib import crc32
 
 import pytest
 
+from chaos.audit import dense_keys, prepared, since, since_report
 from chaos.audit import identity as audit_identity
-from chaos.audit import since, since_report
 from chaos.audit.logs import Fixed, Logs
 from tests.planted.examples import EXAMPLES, nightly
 from tests.planted.log import table
@@ -82,9 +82,9 @@ def audited(spark):
 
 MODEL = audit_identity.model("identity")
 WAYS = {
-    "dense": partial(audit_identity.dense, demanded=MODEL),
-    "key": partial(audit_identity.by_key, demanded=MODEL),
-    "any routing": partial(audit_identity.by_key, demanded=MODEL, anywhere=True),
+    "dense": partial(dense_keys.dense, demanded=MODEL),
+    "key": partial(prepared.by_key, demanded=MODEL),
+    "any routing": partial(prepared.by_key, demanded=MODEL, anywhere=True),
 }
 
 

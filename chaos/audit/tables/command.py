@@ -12,9 +12,9 @@ import verifiers
 from chaos.audit import settings
 from chaos.audit.command import Audit, Echo
 from chaos.audit.logs import AuditUsageError
+from chaos.audit.master import require_master
 from chaos.audit.tables import addresses, connectors
 from chaos.audit.tables.addresses import Address, Reading
-from chaos.audit.topics import require_master
 from chaos.audit.where import Where
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError

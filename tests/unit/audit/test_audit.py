@@ -13,12 +13,13 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from chaos.audit import command, logs
+from chaos.audit import command, dense_keys, logs, prepared
 from chaos.audit import identity as audit_identity
 from chaos.audit.command import Audit
 from chaos.audit.follow.command import OfFollowing
 from chaos.audit.logs import AuditUsageError, Topics
-from chaos.audit.topics import OfTopics, require_master
+from chaos.audit.master import require_master
+from chaos.audit.topics import OfTopics
 from chaos.audit.transactions import OfTransactions
 from chaos.audit.where import Where
 from chaos.cli import main
@@ -146,8 +147,8 @@ COPY = {"demanded": audit_identity.model("identity")}
 )
 def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, routing, asked):
     """The partition in which they rise gives their order."""
-    for name in ("dense", "by_key"):
-        monkeypatch.setattr(audit_identity, name, lambda _logs, name=name, **words: (name, words))
+    for module, name in ((dense_keys, "dense"), (prepared, "by_key")):
+        monkeypatch.setattr(module, name, lambda _logs, name=name, **words: (name, words))
 
     assert replace(LANDED, identity=identity, routing=routing).question().ask(None) == asked
 
