@@ -31,9 +31,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chaos.audit.follow import openmetrics, report
-from chaos.audit.follow.matching import SIDES, End, Follow, Mark, Row, Side
+from chaos.audit.follow.gaps import End
+from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Plan, identify, seconds
 from chaos.audit.follow.report import STALL_S, Moment, Numbers
+from chaos.audit.follow.rows import SIDES, Mark, Row, Side
 from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
 from chaos.cluster.topics import log_ends, topic_ids
@@ -367,7 +369,7 @@ class _Live:
             self._ask()
             if fixed is None and self._last.asked_ms >= began_ms:
                 fixed, until_ms = self._last, clock.now_ms() + settle_ms
-                self._follow.end = End({number: one.hw for number, one in fixed.ends["source"].items()})
+                self._follow.gaps.end = End({number: one.hw for number, one in fixed.ends["source"].items()})
                 if self._follow.outstanding:
                     self._say(f"ending: waiting up to {settle} for rows of records that were read; another signal ends at once")
             if fixed is not None and self._is_over(fixed):
@@ -378,7 +380,7 @@ class _Live:
 
     def _is_over(self, fixed: Ends) -> bool:
         """Whether all before the fixed ends is read, judged, and answered or found missing."""
-        if self._follow.seen_ms < fixed.asked_ms or any(self._unread(fixed)):
+        if self._follow.gaps.seen_ms < fixed.asked_ms or any(self._unread(fixed)):
             return False
         now_ms = clock.now_ms()
         if self._follow.outstanding and now_ms < self._counted_ms + _COUNT_EVERY_MS:
@@ -403,10 +405,10 @@ class _Live:
             unread = list(self._unread(fixed))
             held = [(side, one) for side, one in unread if self._is_held(side, one, fixed)]
             self._unreached = self._why_unread(unread, held)
-            was_seen = waited and self._follow.seen_ms >= fixed.asked_ms
+            was_seen = waited and self._follow.gaps.seen_ms >= fixed.asked_ms
             hidden = frozenset(one for side, one in held if side == "sink")
             ends = {number: one.hw for number, one in fixed.ends["source"].items()}
-            self._follow.end = End(ends, fixed.positions if was_seen else None, hidden)
+            self._follow.gaps.end = End(ends, fixed.positions if was_seen else None, hidden)
         if self._unreached:
             self._say(f"UNKNOWN: {self._unreached}")
 
@@ -439,7 +441,7 @@ class _Live:
 
     def _read(self) -> None:
         """Read both sides; a side that is far ahead waits while the other one has records."""
-        ahead: dict[Side, int] = {"source": self._follow.outstanding, "sink": self._follow.undecided}
+        ahead: dict[Side, int] = {"source": len(self._follow.outstanding), "sink": len(self._follow.odd)}
         for side in SIDES:
             waits = ahead[side] >= _AHEAD and self._gave[_OTHER[side]]
             try:
@@ -524,7 +526,7 @@ class _Live:
                 topic, own = _place(found.numbers[side], partition)
                 self._reset(side, partition, at, f"partition {own} of {topic} was truncated to offset {ends.hw}, from {ended}")
                 if side == "source":
-                    self._follow.unread[partition] += ended - ends.hw
+                    self._follow.doubts.skip(partition, ended - ends.hw)
 
     def _reset(self, side: Side, partition: int, offset: int, why: str, cut: int | None = None) -> None:
         self._follow.reset(side, partition, offset, why, cut=cut)
@@ -562,12 +564,12 @@ class _Live:
     def _tell(self) -> None:
         now = self._moment()
         self._tell_stall(now)
-        for told in report.news(now, self._before, self._follow.news):
+        for told in report.news(now, self._before, self._follow.anomalies.news):
             self._say(told)
         if now.standing.gaps > self._gaps and now.standing.first:
             self._say(report.gap(now, now.standing.first[0], now.standing.gaps))
         self._gaps, self._before = now.standing.gaps, replace(self._follow.counts)
-        self._follow.news.clear()
+        self._follow.anomalies.news.clear()
         self._say(report.line(now))
         self._page.families = report.metrics(now)
         path = self._plan.options.metrics_file

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from chaos.audit.follow import openmetrics
-from chaos.audit.follow.matching import WINDOW, Comparison
+from chaos.audit.follow.rows import WINDOW, Comparison
 from chaos.audit.logs import AuditUsageError, Topics
 
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)")

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from chaos.audit.follow.matching import Counts, Demand, Follow, Seen, Side, Standing
+from chaos.audit.follow.gaps import Standing
+from chaos.audit.follow.matching import Follow
+from chaos.audit.follow.rows import Counts, Demand, Seen, Side
 from chaos.common.errors import one_line
 from chaos.report.formatting import number
 from verifiers.base import Example, Finding, Verdict
@@ -114,7 +116,7 @@ def news(now: Moment, before: Counts, found: list[Seen]) -> Iterator[str]:
 def gap(now: Moment, demand: Demand, gaps: int) -> str:
     """Say that there are more gaps than before."""
     where = now.located("source", demand.partition, demand.offset)
-    waited = (now.follow.seen_ms - demand.since_ms) / 1000
+    waited = (now.follow.gaps.seen_ms - demand.since_ms) / 1000
     told = f"gaps: {number(gaps)}, the oldest {where}, {_named(demand.identity)}"
     return f"{told}, read {waited:.0f}{_SPACE}s ago; a gap is taken back if it is answered"
 
@@ -150,14 +152,14 @@ def metrics(now: Moment) -> tuple[Metric, ...]:
         "gaps": ("Records that are overdue and not answered.", standing.gaps),
         "gaps_overtaken": ("Gaps with later records of their partition answered.", standing.overtaken),
         "lag_records": ("Records that are not answered yet, or not read yet, except overtaken ones.", now.lag),
-        "outstanding": ("Records that were read and are not answered, in the lag or not.", now.follow.outstanding),
-        "undecided": ("Rows that were read and are not judged yet.", now.follow.undecided),
+        "outstanding": ("Records that were read and are not answered, in the lag or not.", len(now.follow.outstanding)),
+        "undecided": ("Rows that were read and are not judged yet.", len(now.follow.odd)),
         "sink_unread": ("Offsets of the sink that are not read yet.", now.unread["sink"]),
     }
     durations = {
         "stall_seconds": ("How long the sink has not grown although there is a lag.", now.stall_s),
         "silent_seconds": ("How long the brokers have not answered.", now.silent_s),
-        "seen_timestamp_seconds": ("The time up to which the sink was read, since the epoch.", now.follow.seen_ms / 1000),
+        "seen_timestamp_seconds": ("The time up to which the sink was read, since the epoch.", now.follow.gaps.seen_ms / 1000),
     }
     skipped = CounterMetricFamily(f"{_PREFIX}skipped_offsets", "Offsets that were gone before they were read.", labels=["side"])
     skipped.add_metric(["source"], counts.skipped_source)
@@ -198,7 +200,7 @@ def findings(now: Moment) -> tuple[Finding, ...]:
         _duplicates(now, partly),
         _gaps(now, partly, standing),
         Finding("ordering", "sink", Verdict.VALID, 0, 0, note="follow does not judge the order of rows", asked=False),
-        _values(now, partly, counts.sink - follow.undecided),
+        _values(now, partly, counts.sink - len(follow.odd)),
     )
 
 
@@ -215,7 +217,7 @@ def _duplicates(now: Moment, partly: str) -> Finding:
     counts = now.follow.counts
     doubtful = _excused(now, counts.doubtful_duplicates)
     reasons = [partly, _unread(now) if doubtful else ""]
-    judged = counts.sink - now.follow.undecided
+    judged = counts.sink - len(now.follow.odd)
     found = _examples(now, ["duplicate"])
     return _finding("duplicates", judged, {"duplicate": counts.duplicates}, found, excused=doubtful, unknown=reasons)
 
@@ -228,11 +230,11 @@ def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
         "pending": standing.pending,
         "answered late": counts.late,
     }
-    unseen = _doubted(now.follow.doubts["sink"], "sink") if standing.gaps else ""
+    unseen = _doubted(now.follow.doubts.why["sink"], "sink") if standing.gaps else ""
     compared = counts.source - counts.unidentified - counts.withdrawn
     return _finding(
         "gaps",
-        compared - (now.follow.outstanding - standing.gaps),
+        compared - (len(now.follow.outstanding) - standing.gaps),
         numbers | ({"lost": standing.lost} if standing.lost else {}),
         _missing(now),
         wrong=standing.gaps,
@@ -248,7 +250,7 @@ def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
 
 def _left(now: Moment) -> str:
     """Say which parts of the logs may be gone; the rest was compared."""
-    doubts = [*now.follow.doubts["source"].values(), *now.follow.doubts["sink"].values()]
+    doubts = [*now.follow.doubts.why["source"].values(), *now.follow.doubts.why["sink"].values()]
     if not doubts:
         return ""
     more = f" and {len(doubts) - _DOUBTS_SHOWN} more" if len(doubts) > _DOUBTS_SHOWN else ""
@@ -260,8 +262,8 @@ def _pending(now: Moment, standing: Standing) -> str:
     if not standing.pending:
         return ""
     asked = now.follow.asked
-    group = " or the group is not past them" if now.follow.positions is not None else ""
-    hidden = " or an open transaction may hold them" if now.follow.end and now.follow.end.hidden else ""
+    group = " or the group is not past them" if now.follow.gaps.positions is not None else ""
+    hidden = " or an open transaction may hold them" if now.follow.gaps.end and now.follow.gaps.end.hidden else ""
     stall = f"; the sink has not grown for {now.stall_s:.0f} s" if now.stall_s >= STALL_S else ""
     return (
         f"{number(standing.pending)} records have no row yet, and were not compared: "
@@ -298,16 +300,16 @@ def _values(now: Moment, partly: str, judged: int) -> Finding:
 
 def _excused(now: Moment, doubtful: int) -> int:
     """Count the rows that may answer records which were not read; at most the number of such records."""
-    follow = now.follow
-    if "compacted" in follow.doubts["source"] or follow.rewritten:
+    doubts = now.follow.doubts
+    if "compacted" in doubts.why["source"] or doubts.rewritten:
         return doubtful
-    return min(doubtful, sum(follow.unread.values()))
+    return min(doubtful, sum(doubts.unread.values()))
 
 
 def _unread(now: Moment) -> str:
-    follow = now.follow
-    again = "rows may have been written again after their log was cut off" if follow.rewritten else ""
-    return "; ".join(filter(None, (_doubted(follow.doubts["source"], "source"), again)))
+    doubts = now.follow.doubts
+    again = "rows may have been written again after their log was cut off" if doubts.rewritten else ""
+    return "; ".join(filter(None, (_doubted(doubts.why["source"], "source"), again)))
 
 
 def _finding(
@@ -330,7 +332,7 @@ def _finding(
 
 
 def _examples(now: Moment, anomalies: Collection[str]) -> Iterator[Example]:
-    for one in sorted(now.follow.examples, key=lambda one: (one.partition, one.offset)):
+    for one in sorted(now.follow.anomalies.examples, key=lambda one: (one.partition, one.offset)):
         if one.anomaly in anomalies:
             topic, partition = now.place("sink", one.partition)
             yield Example(one.anomaly, partition, one.offset, _id(one.identity), None, one.detail, topic=topic)
@@ -339,7 +341,7 @@ def _examples(now: Moment, anomalies: Collection[str]) -> Iterator[Example]:
 def _missing(now: Moment) -> Iterator[Example]:
     for demand in now.standing.first:
         topic, partition = now.place("source", demand.partition)
-        waited = (now.follow.seen_ms - demand.since_ms) / 1000
+        waited = (now.follow.gaps.seen_ms - demand.since_ms) / 1000
         anomaly = "overdue" if 1000 * waited >= now.follow.asked.overdue_ms else "lost"
         detail = f"its record is at partition {partition} offset {demand.offset} of {topic}, and was read {waited:.0f} s before"
         yield Example(anomaly, -1, None, _id(demand.identity), None, detail)

@@ -7,7 +7,6 @@ that followed that moment, and counts nothing twice.
 
 import json
 import zipfile
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from io import BytesIO
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from chaos.audit.follow.matching import SIDES, Comparison, Counts, Demand, Follow, Odd, Seen
+from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Plan
+from chaos.audit.follow.rows import SIDES, Comparison, Counts, Demand, Odd, Seen
 from chaos.audit.logs import AuditUsageError
 from chaos.common import files
 from chaos.common.errors import InconclusiveError
@@ -97,26 +97,27 @@ class SavedState:
 
 def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
     """Return the whole state as JSON and arrays."""
+    gaps, doubts = follow.gaps, follow.doubts
     told = {
         "counts": asdict(follow.counts),
         "at": {side: list(follow.at[side].items()) for side in SIDES},
         "judged": list(follow.judged.items()),
         "answered_to": list(follow.answered_to.items()),
-        "examples": [[one.anomaly, one.partition, one.offset, _decoded(one.identity), one.detail] for one in follow.examples],
-        "doubts": follow.doubts,
-        "moments": [follow.seen_ms, follow.grew_ms, follow.first_answer_ms],
-        "positions": None if follow.positions is None else list(follow.positions.items()),
-        "numbers": [follow.rows, follow.written],
+        "examples": [
+            [one.anomaly, one.partition, one.offset, _decoded(one.identity), one.detail] for one in follow.anomalies.examples
+        ],
+        "doubts": doubts.why,
+        "moments": [gaps.seen_ms, follow.grew_ms, follow.first_answer_ms],
+        "positions": None if gaps.positions is None else list(gaps.positions.items()),
+        "numbers": [follow.counts.sink, follow.window.written],
         "begun_within": follow.asked.begun_within,
-        "unread": list(follow.unread.items()),
-        "answered_ms": list(follow.answered_ms.items()),
-        "certain_from": list(follow.certain_from.items()),
-        "rewritten": sorted(follow.rewritten),
+        "unread": list(doubts.unread.items()),
+        "answered_ms": list(doubts.answered_ms.items()),
+        "certain_from": list(doubts.certain_from.items()),
+        "rewritten": sorted(doubts.rewritten),
     }
-    both = follow.held.items()
-    demands = [(key, one) for key, found in both for one in (found if isinstance(found, deque) else (found,))]
-    odds = sorted(one for those in follow.odd.values() for one in those)
-    arrays: Arrays = {"window": np.frombuffer(follow.window, np.uint64)}
+    demands, odds = list(follow.outstanding.items()), sorted(follow.odd)
+    arrays: Arrays = {"window": np.frombuffer(follow.window.prints, np.uint64)}
     arrays |= _packed("demand", [key for key, _ in demands], [one for _, one in demands])
     arrays |= _packed("odd", [one.content for one in odds], odds)
     return told, arrays
@@ -127,26 +128,26 @@ def restored(asked: Comparison, told: Mapping[str, Any], arrays: Mapping[str, np
     found = Follow(replace(asked, begun_within=told["begun_within"]), Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}
     found.judged, found.answered_to = _mapping(told["judged"]), _mapping(told["answered_to"])
-    found.examples = [
+    found.anomalies.examples = [
         Seen(anomaly, partition, offset, None if identity is None else identity.encode(), detail)
         for anomaly, partition, offset, identity, detail in told["examples"]
     ]
-    found.doubts = {side: dict(told["doubts"][side]) for side in SIDES}
-    found.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]
-    found.positions = None if told["positions"] is None else _mapping(told["positions"])
-    found.unread, found.rewritten = _mapping(told["unread"]), set(told["rewritten"])
-    found.answered_ms, found.certain_from = _mapping(told["answered_ms"]), _mapping(told["certain_from"])
-    found.rows, written = told["numbers"]
+    found.gaps.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]
+    found.gaps.positions = None if told["positions"] is None else _mapping(told["positions"])
+    doubts = found.doubts
+    doubts.why = {side: dict(told["doubts"][side]) for side in SIDES}
+    doubts.unread, doubts.rewritten = _mapping(told["unread"]), set(told["rewritten"])
+    doubts.answered_ms, doubts.certain_from = _mapping(told["answered_ms"]), _mapping(told["certain_from"])
+    _, written = told["numbers"]
     kept = arrays["window"]
     oldest_first = np.roll(kept, -(written % len(kept))) if written >= len(kept) else kept[:written]
     for content in oldest_first[-asked.window :].tolist():
-        found.remember(content)
+        found.window.add(content)
     for key, place, identity in _unpacked("demand", arrays):
-        found.demand(key, Demand(place[0], place[1], place[2], identity))
+        found.outstanding.add(key, Demand(place[0], place[1], place[2], identity))
     for content, place, identity in _unpacked("odd", arrays):
         odd = Odd(place[0], place[1], place[2], identity, content)
-        found.odd.setdefault(content ^ found.salt(odd.partition), deque()).append(odd)
-        found.undecided += 1
+        found.odd.add(content ^ found.prints.salt(odd.partition), odd)
     return found
 
 

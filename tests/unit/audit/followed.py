@@ -10,8 +10,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.audit.follow import live, openmetrics
 from chaos.audit.follow.live import Ends
-from chaos.audit.follow.matching import Follow, Mark, Side
+from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Following, Plan
+from chaos.audit.follow.rows import Mark, Side
 from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import Topics
 from chaos.common import clock

@@ -19,9 +19,11 @@ from typer.testing import CliRunner
 
 from chaos.audit.follow import openmetrics, options, report
 from chaos.audit.follow.command import OfFollowing
-from chaos.audit.follow.matching import Comparison, Follow, Side, Standing
+from chaos.audit.follow.gaps import Standing
+from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Following, Plan
 from chaos.audit.follow.report import Moment
+from chaos.audit.follow.rows import Comparison, Side
 from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.audit.where import Where
@@ -74,11 +76,11 @@ def test_rows_that_are_read_before_their_records():
     mark = follow.mark()
     follow.read_sink([row("0:2", "b=2")], 0)
     follow.read_source([row("0:0", "a=1")], 0)
-    assert (wrong(follow), follow.undecided, dict(follow.judged)) == ({"answered": 1}, 2, {})
+    assert (wrong(follow), len(follow.odd), dict(follow.judged)) == ({"answered": 1}, 2, {})
 
     follow.settle(mark, 0)
 
-    assert (wrong(follow), follow.undecided, follow.judged) == ({"answered": 1, "unexpected": 1}, 1, {0: 2})
+    assert (wrong(follow), len(follow.odd), follow.judged) == ({"answered": 1, "unexpected": 1}, 1, {0: 2})
     follow.read_source([row("0:1", "b=2")], 0)
     assert (wrong(follow), follow.judged) == ({"answered": 2, "unexpected": 1}, {0: 3})
     follow.settle(mark, 0)
@@ -92,8 +94,8 @@ def test_recurring_rows_are_multisets():
 
     follow = read(Follow(Comparison()), source, sink)
 
-    assert (wrong(follow), follow.outstanding) == ({"answered": 5, "duplicates": 2}, 1)
-    assert [one.identity for one in follow.demands()] == [b"b"]
+    assert (wrong(follow), len(follow.outstanding)) == ({"answered": 5, "duplicates": 2}, 1)
+    assert [one.identity for one in follow.outstanding] == [b"b"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -125,8 +127,8 @@ def test_multisets_by_chance(seed):
         assert (counts.duplicates + counts.unexpected + counts.wrong_values, counts.misrouted) == (surplus, 0)
     found = counts.duplicates + counts.unexpected + counts.wrong_values + counts.misrouted
     assert found == surplus
-    assert follow.outstanding == missing - counts.wrong_values - counts.misrouted
-    assert counts.answered == len(rows) - follow.outstanding
+    assert len(follow.outstanding) == missing - counts.wrong_values - counts.misrouted
+    assert counts.answered == len(rows) - len(follow.outstanding)
 
 
 def numbered(rows):
@@ -141,7 +143,7 @@ def numbered(rows):
 def test_another_value_than_the_demanded_one():
     """It stands in the place of its record; the right row after it is one too many."""
     follow = read(Follow(Comparison()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=7", "0:1 b=1"])
-    assert (wrong(follow), follow.outstanding) == ({"answered": 2, "wrong_values": 1}, 0)
+    assert (wrong(follow), len(follow.outstanding)) == ({"answered": 2, "wrong_values": 1}, 0)
 
     read(follow, sink=["0:2 a=1", "0:3 a=7"])
 
@@ -152,7 +154,7 @@ def test_without_values():
     """Identities alone are compared where no model was named."""
     follow = read(Follow(Comparison("identity")), ["0:0 a=1", "0:1 b=2"], ["0:0 a=X", "0:1 a=Y"])
 
-    assert (wrong(follow), follow.outstanding) == ({"answered": 1, "duplicates": 1}, 1)
+    assert (wrong(follow), len(follow.outstanding)) == ({"answered": 1, "duplicates": 1}, 1)
 
 
 def test_rows_as_they_are():
@@ -162,7 +164,7 @@ def test_rows_as_they_are():
     follow.read_sink([(0, 0, None, b"1"), (0, 1, b"a", b""), (0, 2, b"a", b"2")], 0)
     follow.settle(follow.mark(), 0)
 
-    assert (wrong(follow), follow.outstanding) == ({"answered": 2, "unexpected": 1}, 2)
+    assert (wrong(follow), len(follow.outstanding)) == ({"answered": 2, "unexpected": 1}, 2)
 
 
 def test_a_row_in_another_partition():
@@ -197,7 +199,7 @@ def test_a_gap_that_is_answered_late():
 
     read(follow, sink=["0:2 b=2"], now_ms=2000 + OVERDUE_MS)
     assert (follow.standing(), wrong(follow)) == (Standing(), {"answered": 3, "late": 1})
-    assert [(one.anomaly, one.offset, one.detail) for one in follow.news] == [("answered late", 1, "after 61 s")]
+    assert [(one.anomaly, one.offset, one.detail) for one in follow.anomalies.news] == [("answered late", 1, "after 61 s")]
 
 
 def test_time_alone_makes_no_gap():
@@ -239,7 +241,7 @@ def test_a_duplicate_from_before_the_window_is_unexpected():
     read(follow, sink=["0:1200 k200=1", "0:1201 k198=1", "0:1202 k1199=1", "0:1203 k198=1"])
 
     assert wrong(follow) == {"answered": 1200, "duplicates": 3, "unexpected": 1}
-    told = {one.anomaly: one.detail for one in follow.examples}
+    told = {one.anomaly: one.detail for one in follow.anomalies.examples}
     assert " 1000 " in keep(told["unexpected"])
 
 
@@ -251,7 +253,8 @@ def test_memory_is_that_of_the_window():
         follow.read_source(rows, 0)
         follow.read_sink(rows, 0)
 
-    assert (len(follow.held), len(follow.odd), len(follow.window), follow.written) == (0, 0, 1000, 50_000)
+    assert (len(follow.outstanding.held), len(follow.odd.held)) == (0, 0)
+    assert (len(follow.window.prints), follow.window.written) == (1000, 50_000)
 
 
 # begins and ends of logs ---------------------------------------------------------------------------------------------------
@@ -310,7 +313,9 @@ def test_a_log_that_was_cut_off():
     read(follow, sink=["0:1 b=1"])
 
     assert (wrong(follow), follow.counts.skipped_sink) == ({"answered": 2, "duplicates": 1}, 0)
-    assert list(follow.doubts["sink"].values()) == ["partition 0 of squares was truncated to offset 1, after it was read to 2"]
+    assert list(follow.doubts.why["sink"].values()) == [
+        "partition 0 of squares was truncated to offset 1, after it was read to 2"
+    ]
 
 
 def test_offsets_without_records_are_passed():
@@ -343,17 +348,17 @@ def test_going_on_after_a_start(tmp_path, seed):
             for follow in (through, again):
                 follow.settle(follow.mark(), step)
         kept.save(again)
-        before = (again.undecided, again.outstanding)
+        before = (len(again.odd), len(again.outstanding))
         again.read_sink(sink[step : step + 90], step)  # is not kept
         again = kept.load()
-        assert (again.undecided, again.outstanding) == before
+        assert (len(again.odd), len(again.outstanding)) == before
     for follow in (through, again):
         follow.settle(follow.mark(), 900)
         follow.seen(900 + OVERDUE_MS)
 
     assert (through.counts, through.standing(), through.at) == (again.counts, again.standing(), again.at)
-    assert sorted(through.demands()) == sorted(again.demands())
-    assert through.examples == again.examples
+    assert sorted(through.outstanding) == sorted(again.outstanding)
+    assert through.anomalies.examples == again.anomalies.examples
 
 
 def test_a_larger_or_smaller_window_after_a_start(tmp_path):
@@ -471,7 +476,7 @@ def test_the_news():
     rows = [f"0:{number} k{number}=1" for number in range(9)]
     read(follow, rows, [*rows, "0:9 k4=1", "0:10 k5=1", "0:11 k6=1"])
 
-    (told,) = report.news(moment(follow), before, follow.news)
+    (told,) = report.news(moment(follow), before, follow.anomalies.news)
 
     assert keep(told).startswith("duplicate: id k4, partition 0 offset 9 of squares, ")
 

@@ -121,7 +121,7 @@ def test_a_sound_pipeline(seed):
     assert set(verdicts(found).values()) == {"VALID"}, world.said
     assert found["gaps"][2] >= sum(
         one is not None
-        for partition, end in world.live._follow.end.ends.items()
+        for partition, end in world.live._follow.gaps.end.ends.items()
         for one in world.logs["source"].records[partition][:end]
     )
 
