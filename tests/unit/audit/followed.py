@@ -9,9 +9,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.audit.follow import live, openmetrics
-from chaos.audit.follow.live import Ends
 from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Following, Plan
+from chaos.audit.follow.reading import Ends
 from chaos.audit.follow.rows import Mark, Side
 from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import Topics
