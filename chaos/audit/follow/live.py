@@ -19,11 +19,8 @@ A topic that is deleted and created again has another id. Its offsets mean other
 that were read since the last answer of the brokers are not judged.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
-from pathlib import Path
 from threading import Event
 
 from confluent_kafka import KafkaException
@@ -32,26 +29,24 @@ from chaos.audit.follow import openmetrics, report
 from chaos.audit.follow.gaps import End
 from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Plan, seconds
-from chaos.audit.follow.reading import Brokers, Ends, Reader, place
-from chaos.audit.follow.report import STALL_S, Moment
+from chaos.audit.follow.progress import Echo, Progress
+from chaos.audit.follow.reading import Brokers, Ends, Questions, Reader, place
+from chaos.audit.follow.report import Moment, Numbers
 from chaos.audit.follow.rows import SIDES, Mark, Side
 from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import ASK_S, AuditUsageError
-from chaos.common import clock, files, signals
+from chaos.common import clock, signals
 from chaos.common.errors import InconclusiveError
 from chaos.report.formatting import number
 from verifiers.base import Finding
 
 _AHEAD = 200_000  # rows of one side that are held while the other side is read: limits the memory for a long history
-_ASK_EVERY_S = 1.0
 _SAVE_EVERY_S = 10.0
 _SHARE = 10  # saving takes at most a tenth of the time
 _COUNT_EVERY_MS = 500
 _END_WITHIN_S = 15.0  # least time for the brokers to give the ends of the logs
 _PLACES_SHOWN = 4
 _OTHER: Mapping[Side, Side] = {"source": "sink", "sink": "source"}
-
-Echo = Callable[[str], None]
 
 
 def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
@@ -124,6 +119,35 @@ def _doubt_compacted(follow: Follow, first: Ends, brokers: Brokers) -> None:
             follow.doubt(side, "compacted", f"the {side} {why}")
 
 
+class _Saving:
+    """Save the state now and then."""
+
+    def __init__(self, kept: SavedState, say: Echo, now_ms: int) -> None:
+        self._kept, self._say = kept, say
+        self._due_ms = now_ms + round(1000 * _SAVE_EVERY_S)
+
+    def begin(self, follow: Follow) -> None:
+        """Save for the first time.
+
+        Raises:
+            AuditUsageError: the file cannot be written.
+        """
+        self._kept.save(follow)
+
+    def save_if_due(self, follow: Follow, now_ms: int) -> None:
+        if now_ms >= self._due_ms:
+            self.save(follow)
+            took_ms = clock.now_ms() - now_ms
+            self._due_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes long to save
+
+    def save(self, follow: Follow) -> None:
+        """Save; a failure is printed only, because a later attempt may succeed."""
+        try:
+            self._kept.save(follow)
+        except AuditUsageError as error:
+            self._say(str(error))
+
+
 class _Live:
     """Read, judge and report, in one thread."""
 
@@ -138,23 +162,18 @@ class _Live:
         kept: SavedState,
         echo: Echo,
     ) -> None:
-        self._plan, self._follow, self._readers, self._brokers = plan, follow, readers, brokers
-        self._page, self._kept, self._echo = page, kept, echo
+        self._plan, self._follow, self._readers = plan, follow, readers
+        began_ms = clock.now_ms()
+        self._progress = Progress(plan.options, follow.counts, page, echo, began_ms)
+        self._say = self._progress.say
+        self._questions, self._saving = Questions(brokers, self._say, began_ms), _Saving(kept, self._say, began_ms)
         self._last = first
-        self._asking: Future[Ends] | None = None
         self._settles: Ends | None = None
         self._sees: Ends | None = None
         self._gave: dict[Side, int] = {"source": 1, "sink": 1}
-        self._before = replace(follow.counts)
-        self._gaps = 0
-        began_ms = clock.now_ms()
-        self._asked_ms = self._told_ms = began_ms
-        self._ask_ms, self._every_ms, self._counted_ms = began_ms, round(1000 * _ASK_EVERY_S), 0
-        self._read_to: Mapping[int, int] = {}
-        self._save_ms = began_ms + round(1000 * _SAVE_EVERY_S)
+        self._counted_ms = 0
         self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
-        self._silent_ms = self._lag_ms = self._stalled_ms = 0
-        self._longest_stall_s, self._unreached, self._broken_off, self._silent_why = 0.0, "", "", ""
+        self._unreached, self._broken_off = "", ""
 
     def go_on(self, *, begun: bool) -> None:
         """Print what is followed, and begin to read at the current positions.
@@ -172,7 +191,7 @@ class _Live:
             if begun
             else f"from the {self._plan.options.begin}".replace("the now", "now")
         )
-        self._kept.save(self._follow)
+        self._saving.begin(self._follow)
         window = f"{number(asked.window)} answered rows are remembered ({number(8 * asked.window)} bytes)"
         self._say(f"following {names} {where}, by {asked.compared}; overdue after {asked.overdue_ms / 1000:g} s; {window}")
 
@@ -182,13 +201,9 @@ class _Live:
             self._read()
             self._ask()
             now_ms = clock.now_ms()
-            if now_ms - self._told_ms >= 1000 * seconds("--every", self._plan.options.every):
-                self._told_ms = now_ms
-                self._tell()
-            if now_ms >= self._save_ms:
-                self._keep()
-                took_ms = clock.now_ms() - now_ms
-                self._save_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes long to save
+            if self._progress.is_due(now_ms):
+                self._progress.tell(self._moment(now_ms), now_ms)
+            self._saving.save_if_due(self._follow, now_ms)
 
     def end(self, at_once: Event) -> None:
         """Fix the ends of both logs, wait until all before them is judged and answered, and report once more.
@@ -198,7 +213,7 @@ class _Live:
         began_ms, settle = clock.now_ms(), self._plan.options.settle
         settle_ms, fixed = round(1000 * seconds("--settle", settle)), None
         until_ms = began_ms + max(settle_ms, round(1000 * _END_WITHIN_S))
-        self._ask_ms, self._every_ms = 0, _COUNT_EVERY_MS
+        self._questions.hurry(_COUNT_EVERY_MS)
         while not (at_once.is_set() or self._broken_off) and clock.now_ms() < until_ms:
             self._read()
             self._ask()
@@ -210,12 +225,13 @@ class _Live:
             if fixed is not None and self._is_over(fixed):
                 break
         self._close(fixed, waited=clock.now_ms() >= until_ms)
-        self._tell()
-        self._keep()
+        now_ms = clock.now_ms()
+        self._progress.tell(self._moment(now_ms), now_ms)
+        self._saving.save(self._follow)
 
     def _is_over(self, fixed: Ends) -> bool:
         """Whether all before the fixed ends is read, judged, and answered or found missing."""
-        if self._follow.gaps.seen_ms < fixed.asked_ms or any(self._unread(fixed)):
+        if self._follow.gaps.seen_ms < fixed.asked_ms or fixed.unread(self._follow):
             return False
         now_ms = clock.now_ms()
         if self._follow.outstanding and now_ms < self._counted_ms + _COUNT_EVERY_MS:
@@ -223,23 +239,17 @@ class _Live:
         self._counted_ms = now_ms
         return not self._follow.standing().pending
 
-    def _unread(self, fixed: Ends) -> Iterator[tuple[Side, int]]:
-        """Yield the sides and partitions that are not read, or not judged, to the fixed ends."""
-        to: dict[Side, Mapping[int, int]] = {"source": self._follow.at["source"], "sink": self._follow.judged}
-        for side in SIDES:
-            yield from ((side, one) for one, ends in fixed.ends[side].items() if to[side].get(one, 0) < ends.hw)
-
     def _close(self, fixed: Ends | None, *, waited: bool) -> None:
         """Decide which parts of the logs were not judged, and which records are certainly lost although not overdue."""
         if self._broken_off:
             return
         if fixed is None:
-            why = f" ({self._silent_why})" if self._silent_ms else ""
+            why = f" ({self._questions.silent_why})" if self._questions.silent_why else ""
             self._unreached = f"the logs were not read to their ends: the brokers did not give the ends in time{why}"
         else:
-            unread = list(self._unread(fixed))
+            unread = fixed.unread(self._follow)
             held = [(side, one) for side, one in unread if self._is_held(side, one, fixed)]
-            self._unreached = self._why_unread(unread, held)
+            self._unreached = _why_unread(unread, held, self._last.numbers)
             was_seen = waited and self._follow.gaps.seen_ms >= fixed.asked_ms
             hidden = frozenset(one for side, one in held if side == "sink")
             ends = {number: one.hw for number, one in fixed.ends["source"].items()}
@@ -252,24 +262,10 @@ class _Live:
         last = self._last.ends[side].get(partition)
         return last is not None and last.lso <= self._follow.at[side].get(partition, 0) < fixed.ends[side][partition].hw
 
-    def _why_unread(self, unread: list[tuple[Side, int]], held: list[tuple[Side, int]]) -> str:
-        def named(those: list[tuple[Side, int]]) -> str:
-            places = [place(self._last.numbers[side], one) for side, one in those[:_PLACES_SHOWN]]
-            more = f" and {len(those) - _PLACES_SHOWN} more" if len(those) > _PLACES_SHOWN else ""
-            return ", ".join(f"partition {own} of {topic}" for topic, own in places) + more
-
-        others = [one for one in unread if one not in held]
-        reasons = (
-            f"a transaction is open in {named(held)}: its records, and those after it, were not read" if held else "",
-            f"the logs were not read to their ends in {named(others)}" if others else "",
-        )
-        return "; ".join(filter(None, reasons))
-
     def result(self) -> tuple[tuple[Finding, ...], int]:
-        found = report.findings(self._moment())
+        found = report.findings(self._moment(clock.now_ms()))
         counts = self._follow.counts
-        if self._longest_stall_s >= STALL_S:
-            self._say(f"the longest stall was {self._longest_stall_s:.0f} s")
+        self._progress.tell_longest_stall()
         return found, counts.source + counts.sink
 
     # reading -----------------------------------------------------------------------------------------------------------
@@ -291,28 +287,12 @@ class _Live:
         self._say(f"UNKNOWN, following ends: {why}")
 
     def _ask(self) -> None:
-        if self._asking is not None and self._asking.done():
-            self._answered(self._asking)
-            self._asking = None
-        if self._asking is None and clock.now_ms() >= self._ask_ms:
-            self._asked_ms = clock.now_ms()
-            self._ask_ms = self._asked_ms + self._every_ms
-            self._read_to = dict(self._follow.at["source"])
-            self._asking = self._brokers.ask(self._follow.mark())
+        found = self._questions.answer()
+        if found is not None:
+            self._answered(found)
+        self._questions.ask(self._follow)
 
-    def _answered(self, asking: "Future[Ends]") -> None:
-        now_ms = clock.now_ms()
-        try:
-            found = asking.result()
-        except (KafkaException, AuditUsageError) as error:
-            if not self._silent_ms:
-                self._silent_ms = self._asked_ms
-                self._silent_why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-                self._say(f"the brokers do not give the ends of the logs ({self._silent_why}): judging waits until they answer")
-            return
-        if self._silent_ms:
-            self._say(f"the brokers answer again after {(now_ms - self._silent_ms) / 1000:.0f} s")
-            self._silent_ms = 0
+    def _answered(self, found: Ends) -> None:
         anew = [topic for topic, id_ in found.ids.items() if self._last.ids.get(topic) != id_]
         if anew:
             self._break_off(f"{', '.join(anew)} was deleted and created again: records not read before that were not compared")
@@ -326,7 +306,7 @@ class _Live:
 
     def _judge(self, mark: Mark) -> None:
         """Judge by what was read before the last question, whose answer showed that the topics are still the same."""
-        to = self._read_to
+        to = self._questions.read_to
         if self._settles and all(to.get(one, 0) >= ends.hw for one, ends in self._settles.ends["source"].items()):
             self._follow.settle(self._settles.mark, clock.now_ms())
             self._settles = None
@@ -382,54 +362,27 @@ class _Live:
 
     # reporting ---------------------------------------------------------------------------------------------------------
 
-    def _moment(self) -> Moment:
+    def _moment(self, now_ms: int) -> Moment:
         at, ends = self._follow.at, self._last.ends
         behind: dict[Side, int] = {
             "source": sum(max(0, one.hw - at["source"].get(number, 0)) for number, one in ends["source"].items()),
             "sink": sum(max(0, one.lso - at["sink"].get(number, 0)) for number, one in ends["sink"].items()),
         }
-        now_ms = clock.now_ms()
         standing = self._follow.standing()
-        silent_s = (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
+        silent_s = self._questions.silent_s(now_ms)
         moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._unreached, self._broken_off)
-        self._lag_ms = (self._lag_ms or now_ms) if moment.lag else 0
-        stall_s = (now_ms - max(self._lag_ms, self._follow.grew_ms)) / 1000 if moment.lag else 0.0
-        return replace(moment, stall_s=stall_s)
+        return self._progress.stall.timed(moment, now_ms)
 
-    def _tell(self) -> None:
-        now = self._moment()
-        self._tell_stall(now)
-        for told in report.news(now, self._before, self._follow.anomalies.news):
-            self._say(told)
-        if now.standing.gaps > self._gaps and now.standing.first:
-            self._say(report.gap(now, now.standing.first[0], now.standing.gaps))
-        self._gaps, self._before = now.standing.gaps, replace(self._follow.counts)
-        self._follow.anomalies.news.clear()
-        self._say(report.line(now))
-        self._page.families = report.metrics(now)
-        path = self._plan.options.metrics_file
-        if path:
-            try:
-                files.write_bytes_atomically(Path(path), self._page.text())
-            except OSError as error:
-                self._say(f"--metrics-file {path}: cannot be written: {error.strerror}")
 
-    def _tell_stall(self, now: Moment) -> None:
-        self._longest_stall_s = max(self._longest_stall_s, now.stall_s)
-        if now.stall_s >= STALL_S and not self._stalled_ms:
-            self._stalled_ms = clock.now_ms() - round(1000 * now.stall_s)
-            self._say(f"stall: the sink has not grown for {now.stall_s:.0f} s, with a lag of {number(now.lag)} records")
-        elif now.stall_s < STALL_S and self._stalled_ms:
-            lasted_s = (max(self._follow.grew_ms, self._stalled_ms) - self._stalled_ms) / 1000
-            self._say(f"the sink grows again, after {lasted_s:.0f} s")
-            self._stalled_ms = 0
+def _why_unread(unread: list[tuple[Side, int]], held: list[tuple[Side, int]], numbers: Mapping[Side, Numbers]) -> str:
+    def named(those: list[tuple[Side, int]]) -> str:
+        places = [place(numbers[side], one) for side, one in those[:_PLACES_SHOWN]]
+        more = f" and {len(those) - _PLACES_SHOWN} more" if len(those) > _PLACES_SHOWN else ""
+        return ", ".join(f"partition {own} of {topic}" for topic, own in places) + more
 
-    def _keep(self) -> None:
-        """Save the state; a failure is printed only, because a later attempt may succeed (the first, at the start, raises)."""
-        try:
-            self._kept.save(self._follow)
-        except AuditUsageError as error:
-            self._say(str(error))
-
-    def _say(self, told: str) -> None:
-        self._echo(f"{clock.now_utc():%H:%M:%SZ}  {told}")
+    others = [one for one in unread if one not in held]
+    reasons = (
+        f"a transaction is open in {named(held)}: its records, and those after it, were not read" if held else "",
+        f"the logs were not read to their ends in {named(others)}" if others else "",
+    )
+    return "; ".join(filter(None, reasons))

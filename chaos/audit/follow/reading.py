@@ -1,17 +1,17 @@
 """What a follower reads: the records of both sides, and the ends of their logs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chaos.audit.follow.matching import Follow
 from chaos.audit.follow.options import Plan, identify
 from chaos.audit.follow.report import Numbers
-from chaos.audit.follow.rows import Mark, Row, Side
+from chaos.audit.follow.rows import SIDES, Mark, Row, Side
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
 from chaos.cluster.topics import log_ends, topic_ids
 from chaos.common import clock
@@ -21,6 +21,7 @@ from verifiers.base import Bounds
 
 _AT_ONCE = 5000
 _POLL_S = 0.1
+_ASK_EVERY_S = 1.0
 _GONE = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}  # noqa: SLF001 - no other names
 )
@@ -111,6 +112,11 @@ class Ends:
     positions: Mapping[int, int] | None
     ids: Mapping[str, str] = field(default_factory=dict)
 
+    def unread(self, follow: Follow) -> list[tuple[Side, int]]:
+        """Return the sides and partitions that are not read, or not judged, to these ends."""
+        to: dict[Side, Mapping[int, int]] = {"source": follow.at["source"], "sink": follow.judged}
+        return [(side, one) for side in SIDES for one, ends in self.ends[side].items() if to[side].get(one, 0) < ends.hw]
+
 
 class Brokers:
     """Ask the brokers in a thread, because a leader that is gone answers late; one question at a time."""
@@ -171,6 +177,54 @@ class Brokers:
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._group is not None:
             self._group.close()
+
+
+class Questions:
+    """Ask the brokers for the ends again and again, and print when they do not answer."""
+
+    def __init__(self, brokers: Brokers, say: Callable[[str], None], now_ms: int) -> None:
+        self._brokers, self._say = brokers, say
+        self._asking: Future[Ends] | None = None
+        self._asked_ms = self._due_ms = now_ms
+        self._every_ms = round(1000 * _ASK_EVERY_S)
+        self._silent_ms = 0
+        self.silent_why = ""  # why the brokers do not answer; empty while they do
+        self.read_to: Mapping[int, int] = {}  # how far the source was read when the last question was asked
+
+    def hurry(self, every_ms: int) -> None:
+        """Ask now, and more often from now on."""
+        self._due_ms, self._every_ms = 0, every_ms
+
+    def ask(self, follow: Follow) -> None:
+        """Ask if it is time, and if no question is open."""
+        if self._asking is None and clock.now_ms() >= self._due_ms:
+            self._asked_ms = clock.now_ms()
+            self._due_ms = self._asked_ms + self._every_ms
+            self.read_to = dict(follow.at["source"])
+            self._asking = self._brokers.ask(follow.mark())
+
+    def answer(self) -> Ends | None:
+        """Return the answer of the last question, once; None if there is none."""
+        if self._asking is None or not self._asking.done():
+            return None
+        asking, self._asking = self._asking, None
+        now_ms = clock.now_ms()
+        try:
+            found = asking.result()
+        except (KafkaException, AuditUsageError) as error:
+            if not self._silent_ms:
+                self._silent_ms = self._asked_ms
+                self.silent_why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+                self._say(f"the brokers do not give the ends of the logs ({self.silent_why}): judging waits until they answer")
+            return None
+        if self._silent_ms:
+            self._say(f"the brokers answer again after {self.silent_s(now_ms):.0f} s")
+            self._silent_ms, self.silent_why = 0, ""
+        return found
+
+    def silent_s(self, now_ms: int) -> float:
+        """Return how long the brokers have not answered; 0 while they do."""
+        return (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
 
 
 def place(numbers: Numbers, partition: int) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """How a follower ends, and what it does when topics are not what they were: both logs and the brokers are played."""
 
 import json
+import re
 from dataclasses import replace
 from threading import Event
 
@@ -161,6 +162,77 @@ def test_brokers_that_do_not_answer_at_the_end(world):
 
     assert {verdict for verdict, _, _ in world.followed().values()} == {"UNKNOWN"}
     assert "the brokers did not give the ends in time" in world.found["duplicates"].note
+
+
+# lines while it follows -----------------------------------------------------------------------------------------------------
+
+
+def said(world, *begins):
+    """Texts of the lines that begin so, without their times."""
+    texts = [line.split("  ", 1)[1] for line in world.said]
+    return [text for text in texts if text.startswith(begins)]
+
+
+def test_brokers_that_answer_again(world):
+    """Judging waits for them; each silence is told once, and so is its end."""
+    world.plan = replace(PLAN, options=Following(lasts="15s"))
+    for second in range(12):
+        for log in world.logs.values():
+            world.after(second, log.write, 0, f"a{second}=1")
+    for second, answers in ((3, False), (6, True), (8, False), (9, True)):
+        world.after(second, setattr, world, "answers", answers)
+
+    assert world.followed()["gaps"] == ("VALID", 0, 12)
+    assert [line[:24] for line in said(world, "the brokers")] == ["the brokers do not give ", "the brokers answer again"] * 2
+
+
+def test_a_sink_that_stalls(world):
+    """A stall of ten seconds is told when it is that long, when it ends, and at the end if it was the longest."""
+    world.plan = replace(PLAN, options=Following(lasts="40s", every="1s"))
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "a=1")
+    world.after(17, world.logs["sink"].write, 0, "b=1")
+    world.after(25, world.logs["source"].write, 0, "c=1")
+    world.after(30, world.logs["sink"].write, 0, "c=1")
+
+    assert world.followed()["gaps"] == ("VALID", 0, 3)
+    stalls = said(world, "stall", "the sink grows", "the longest")
+    keep(re.sub(r"\d+ s", "<time>", "\n".join(stalls)))
+    began_s, lasted_s, longest_s = (int(re.findall(r" (\d+) s", line)[0]) for line in stalls)
+    assert 10 <= began_s < 12
+    assert 15 <= longest_s <= lasted_s <= 17
+
+
+def test_a_state_that_cannot_be_saved_any_more(monkeypatch, tmp_path):
+    """Following goes on, and a later attempt succeeds."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    plan = replace(PLAN, options=Following(lasts="40s", state=str(folder / "state")))
+    world = World(monkeypatch, plan)
+    for second in (1, 15, 30):
+        for log in world.logs.values():
+            world.after(second, log.write, 0, f"a{second}=1")
+    world.after(9, folder.rename, tmp_path / "away")
+    world.after(19, (tmp_path / "away").rename, folder)
+
+    assert world.followed()["gaps"] == ("VALID", 0, 3)
+    (failure,) = said(world, "--state")
+    assert keep(failure).startswith(f"--state {folder}/state: ")
+    assert SavedState(plan, "c").load().counts.answered == 3
+
+
+def test_a_file_of_metrics_that_cannot_be_written(world, tmp_path):
+    """It is told with each line, and nothing else fails."""
+    folder = tmp_path / "folder"
+    world.plan = replace(PLAN, options=Following(lasts="9s", every="5s", metrics_file=str(folder / "metrics")))
+    for log in world.logs.values():
+        log.write(0, "a=1")
+    world.after(7, folder.mkdir)
+
+    assert world.followed()["gaps"] == ("VALID", 0, 1)
+    (failure,) = said(world, "--metrics-file")
+    assert keep(failure).startswith(f"--metrics-file {folder}/metrics: ")
+    assert "chaos_audit_answered_total 1.0" in (folder / "metrics").read_text(encoding="utf-8")
 
 
 # topics that are not what they were -----------------------------------------------------------------------------------------
