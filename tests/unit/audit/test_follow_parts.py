@@ -127,10 +127,11 @@ def test_the_time_up_to_which_the_sink_was_read_does_not_go_back():
 
 
 def test_records_of_the_end():
-    """Before the end, a record that the group was past is lost; one from after the end is not judged."""
+    """Before the end, a record that the group was past is lost; one from after the end is not judged, even if it is overdue."""
     gaps = Gaps(Comparison())
+    gaps.seen(OVERDUE_MS, None)
     gaps.end = End({0: 8, 1: 8}, past={0: 4})
-    demands = [Demand(0, 0, 3, b"lost"), Demand(0, 0, 4, b"pending"), Demand(0, 1, 7, b"pending"), Demand(0, 0, 8, b"later")]
+    demands = [Demand(5, 0, 3, b"lost"), Demand(5, 0, 4, b"pending"), Demand(5, 1, 7, b"pending"), Demand(0, 0, 8, b"later")]
 
     found = gaps.standing(outstanding(*demands), {0: 5})
 
@@ -173,7 +174,8 @@ def test_a_doubt_is_about_its_partition():
 def test_a_doubt_ends():
     """When the sink was read for `overdue_ms` beyond the first answer since, for later rows; a new doubt begins anew."""
     doubts = Doubts(Comparison())
-    doubts.answered(0, 500)  # there is no doubt that it could end
+    doubts.answered(0, 500)
+    assert doubts.answered_ms == {}  # there is no doubt that it could end
     doubts.add("source", "0", "begins at offset 7")
     doubts.seen(500 + OVERDUE_MS, rows=3)
     doubts.answered(0, 1000)
