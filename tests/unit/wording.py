@@ -47,9 +47,14 @@ def raised(
     """
     with pytest.raises(kind) as caught:
         yield caught
-    text = keep(str(caught.value), hidden)
+    named(str(caught.value), *names, hidden=hidden)
+
+
+def named(text: str, *names: object, hidden: Mapping[str, str] | None = None) -> str:
+    """Keep a text, and require that it names these: a file, a number, an option; return it as it was."""
     missing = [str(name) for name in names if str(name) not in text]
     assert not missing, f"{missing} not in: {text}"
+    return keep(text, hidden)
 
 
 def keep(text: str, hidden: Mapping[str, str] | None = None) -> str:

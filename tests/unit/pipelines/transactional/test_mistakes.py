@@ -15,6 +15,7 @@ from pipelines.transactional.options import Options
 from pipelines.transactional.worker import Worker
 from tests.unit.pipelines.transactional.test_transactions import ABORTABLE, TIMED_OUT, broker, deliver, stated
 from tests.unit.pipelines.transactional.test_worker import Reader
+from tests.unit.wording import raised
 
 __all__ = ["broker"]  # a fixture, used by its name below
 PLACE = Place("link", "datasource-7", "sink", "g")
@@ -106,17 +107,15 @@ def test_a_request_has_at_most_so_many_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mistake", "why"),
+    ("mistake", "names"),
     [
-        (
-            {"delivery": IN_STEPS, "open_outcome": "rolled_back"},
-            "at_least_once has no transactions whose outcome could be open",
-        ),
-        ({"delivery": "at_most_once", "failed_batch": "forgotten"}, "at_most_once forgets a failed batch in any case"),
-        ({"stored_offset": "first"}, "stored_offset must be one of next, last, not 'first'"),
-        ({"request_records": -1}, "request_records must be 0 or more, not -1"),
+        ({"delivery": IN_STEPS, "open_outcome": "rolled_back"}, ("at_least_once", "outcome")),
+        ({"delivery": "at_most_once", "failed_batch": "forgotten"}, ("at_most_once", "failed batch")),
+        ({"stored_offset": "first"}, ("stored_offset", "next, last", "'first'")),
+        ({"request_records": -1}, ("request_records", "0", "-1")),
     ],
 )
-def test_mistakes_that_nobody_can_make_are_refused(mistake: dict[str, Any], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+def test_mistakes_that_nobody_can_make_are_refused(mistake: dict[str, Any], names: tuple[str, ...]) -> None:
+    """The error names the option; an option that does not go with the delivery, the delivery."""
+    with raised(ValueError, *names):
         Options(**mistake)
