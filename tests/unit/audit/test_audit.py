@@ -154,16 +154,16 @@ def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, r
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "names"),
     [
-        ("cube", "must be identity, or module:function"),
-        ("nowhere:f", "No module named 'nowhere'"),
-        ("math:nothing", "nothing does not exist in math; name one of its functions"),
+        ("cube", ("identity", "module:function")),
+        ("nowhere:f", ("ModuleNotFoundError", "'nowhere'")),
+        ("math:nothing", (": nothing ", " in math;")),
     ],
 )
-def test_a_model_that_is_not_there(name, message):
+def test_a_model_that_is_not_there(name, names):
     """The message comes before anything is started."""
-    with pytest.raises(AuditUsageError, match=message):
+    with raised(AuditUsageError, f"--model {name}: ", *names):
         audit_identity.model(name)
 
 
@@ -329,10 +329,12 @@ def test_a_report_that_has_no_place(monkeypatch, tmp_path, way, report):
 @pytest.mark.parametrize("words", ["topics --landed logs --model identity", "transactions --landed logs", "follow"])
 def test_every_command_has_a_report(tmp_path, words):
     """Each hands the file over."""
-    answer = CliRunner().invoke(main.app, ["audit", *words.split(), "--json", str(tmp_path / "nowhere" / "report.json")])
+    report = tmp_path / "nowhere" / "report.json"
+
+    answer = CliRunner().invoke(main.app, ["audit", *words.split(), "--json", str(report)])
 
     assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
-    assert answer.output.endswith("its folder does not exist\n")
+    assert keep(answer.output.strip()).startswith(f"chaos audit {words.split()[0]}: --json {report}: ")
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from chaos.audit.follow.state_file import SavedState
 from chaos.audit.logs import AuditUsageError
 from chaos.common.errors import InconclusiveError
 from tests.unit.audit.followed import PLAN, World
-from tests.unit.wording import keep
+from tests.unit.wording import keep, named
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_transaction_that_stays_open(world, side):
 
     assert {verdict for verdict, _, _ in found.values()} == {"UNKNOWN"}
     topic = {"source": "orders", "sink": "squares"}[side]
-    assert f"a transaction is open in partition 0 of {topic}: its records" in world.found["values"].note
+    named(world.found["values"].note, "transaction", f"partition 0 of {topic}: ")
 
 
 def test_a_transaction_that_ends_in_time(world):

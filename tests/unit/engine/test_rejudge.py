@@ -12,7 +12,7 @@ from chaos.engine.rejudge import rejudge
 from chaos.install import artifacts
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan, to_json
-from tests.unit.wording import keep
+from tests.unit.wording import keep, named
 
 SCENARIO = Scenario.model_validate(
     {
@@ -50,7 +50,7 @@ def test_a_folder_that_is_no_run_directory(run, name):
     """The file that is missing is named."""
     (run / name).unlink()
 
-    assert refused(run) == f"{run} is not a run directory: {name} is missing"
+    named(refused(run), f"{run} ", f"{name} is missing")
 
 
 @pytest.mark.parametrize(

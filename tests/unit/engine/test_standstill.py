@@ -63,8 +63,8 @@ def test_of_a_table_only_the_checkpoint_tells(written, read, names):
 @pytest.mark.parametrize(
     ("positions", "failures", "said"),
     [
-        (lambda: {0: 0}, [], "the pipeline has read nothing of source (by group g)"),
-        (lambda: {0: 4, 1: 3}, [], "the pipeline has read 7 records of source (by group g)"),
+        (lambda: {0: 0}, [], "nothing of source (by group g)"),
+        (lambda: {0: 4, 1: 3}, [], "7 records of source (by group g)"),
         (None, [], "written nothing to sink"),
         (dict, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], "_TIMED_OUT"),
     ],
