@@ -9,7 +9,7 @@ import pytest
 
 from chaos.cluster import protocol
 from chaos.cluster.protocol import Batch, parse_batches
-from tests.unit.wording import keep
+from tests.unit.wording import keep, raised
 
 LONG = "datasink-" + "x" * 200
 
@@ -198,11 +198,11 @@ def test_a_batch_that_was_cut_off_is_left_out(missing):
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_older_format_is_refused(magic):
     """It has another header, and no transactions."""
-    with pytest.raises(ValueError, match=rf"the batch at offset 3 is of message format {magic}"):
+    with raised(ValueError, "offset 3", f"format {magic}"):
         list(parse_batches(0, batch(3, 1, magic=magic)))
 
 
 def test_an_unknown_marker_is_refused():
     """The transaction that it would end is not known."""
-    with pytest.raises(ValueError, match="the control record of type 5"):
+    with raised(ValueError, "type 5"):
         list(parse_batches(0, batch(0, 1, 7, 0, 0x30, marker(5))))

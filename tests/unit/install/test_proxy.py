@@ -56,9 +56,9 @@ def test_the_go_tests_are_in_a_clone_only(tmp_path: Path, monkeypatch: pytest.Mo
     """An installed package has the sources without their tests, and says so before Go is looked for."""
     monkeypatch.setattr(proxy, "SOURCES", tmp_path)
 
-    with pytest.raises(RuntimeUnavailableError, match="has no Go tests; run this in a clone of this project"):
+    with raised(RuntimeUnavailableError, tmp_path, "Go tests"):
         go_build.test(tmp_path, print)
-    with pytest.raises(RuntimeUnavailableError, match="has no Go tests; run this in a clone of this project"):
+    with raised(RuntimeUnavailableError, tmp_path, "Go tests"):
         go_build.fuzz(tmp_path, 7, print)
 
 

@@ -136,11 +136,11 @@ def test_a_runtime_that_is_not_there(clients, monkeypatch):
     """It is named before anything is fetched."""
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 
-    with raised(RuntimeUnavailableError, "node is not on the path; install Node.js"):
+    with raised(RuntimeUnavailableError, "node ", "Node.js"):
         packages.ensure(KAFKAJS, IVY, print)
-    with raised(RuntimeUnavailableError, "go is not on the path; install Go"):
+    with raised(RuntimeUnavailableError, "go ", "Go"):
         packages.ensure(KGO, IVY, print)
-    with raised(RuntimeUnavailableError, "python3.8 is not a Python of this machine"):
+    with raised(RuntimeUnavailableError, "python3.8"):
         packages.ensure(PyPI(("confluent-kafka==1.5.0",), "python3.8"), IVY, print)
 
     assert clients.asked == []

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.unit.wording import named
+
 SCENARIOS = """\
 version: 2
 scenarios:
@@ -44,7 +46,7 @@ def test_a_system_must_be_declared(run_pytest):
     answer = run_pytest(EXTERNAL, "-m", "chaos")
 
     assert answer.returncode == 4
-    assert "--chaos-runtime external and --chaos-external FILE, which declares the system: give both" in answer.stderr
+    named(answer.stderr.strip(), "--chaos-runtime external", "--chaos-external FILE")
 
 
 def test_a_wrong_declaration_is_told_with_its_place(run_pytest):

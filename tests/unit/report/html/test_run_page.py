@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from chaos.report.failure_text import more_examples
 from chaos.report.html.run_page import run_page
 from chaos.report.model import Report
 from chaos.report.timeline import draw
 from tests.unit.report.conftest import Fabricated
 from tests.unit.report.html.conftest import leave
 from tests.unit.report.html.page import Page
-from tests.unit.wording import keep
+from tests.unit.wording import keep, named
+from verifiers import VERIFIERS
 from verifiers.base import Verdict
 from verifiers.details import Detail, Place, Producer
 
@@ -76,7 +78,8 @@ def test_an_invalid_run_shows_the_first_broken_records(run: Fabricated) -> None:
     keep(" | ".join(head))
     keep(" | ".join(first))
     assert len(rest) == 9, "the first ten are enough to see what is wrong"
-    assert "… and 2 more; findings.json has the first 11" in page.texts["broken"]
+    more = named(more_examples(found, 10), "2 ", "findings.json", " 11")
+    assert more in page.texts["broken"]
 
 
 def test_what_a_control_predicts_takes_less_room(run: Fabricated) -> None:
@@ -92,8 +95,8 @@ def test_what_a_control_predicts_takes_less_room(run: Fabricated) -> None:
     assert [row[1] for row in page.rows["broken"] if row[0] != "record"] == ["lost", *["duplicate"] * 3]
     assert page.rows["broken"][1][2] == "partition 2, not in the log"
     assert [row[:3] for row in page.rows["findings"]][1:] == [
-        ["gaps no record is missing", "sink", "INVALID"],
-        ["duplicates no record is in the log twice", "sink", "INVALID as expected"],
+        [f"gaps {VERIFIERS['gaps'].guarantee}", "sink", "INVALID"],
+        [f"duplicates {VERIFIERS['duplicates'].guarantee}", "sink", "INVALID as expected"],
     ]
 
 
