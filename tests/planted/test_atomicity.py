@@ -301,20 +301,23 @@ def test_a_zombie_write(judge: Judge, snapshot: SnapshotAssertion) -> None:
     assert finding.examples[0].words == snapshot
 
 
-def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge) -> None:
+def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Nothing aborted it when the zombie was fenced (before KIP-890)."""
-    detail = "1 rows from here on by producer 7 epoch 4: its transaction has rows of epoch 6, too"
-    example = Example("zombie write", 0, 0, None, None, detail)
-    expected = Finding("atomicity", "sink", Verdict.INVALID, 1, 2, NONE | {"zombie write": 1}, (example,))
-    assert judge("atomicity", wrote("4 6 6C")) == expected
+    finding = judge("atomicity", wrote("4 6 6C"))
+
+    example = Example("zombie write", 0, 0, None, None, ANY)
+    assert finding == Finding("atomicity", "sink", Verdict.INVALID, 1, 2, NONE | {"zombie write": 1}, (example,))
+    assert all(name in finding.examples[0].words for name in ("producer 7 epoch 4", " epoch 6"))
+    assert finding.examples[0].words == snapshot
 
 
-def test_a_zombie_that_has_written_before(judge: Judge) -> None:
+def test_a_zombie_that_has_written_before(judge: Judge, snapshot: SnapshotAssertion) -> None:
     """Its own epoch is the highest before its second row, and fences no other writer."""
     finding = judge("atomicity", wrote("4 4 6 6C"))
 
-    told = "1 rows from here on by producer 7 epoch 4: its transaction has rows of epoch 6, too"
-    assert [(one.offset, one.words) for one in finding.examples] == [(0, told), (1, told)]
+    assert [one.offset for one in finding.examples] == [0, 1]
+    assert all("producer 7 epoch 4" in one.words and " epoch 6" in one.words for one in finding.examples)
+    assert [one.words for one in finding.examples] == snapshot
 
 
 @pytest.mark.parametrize(

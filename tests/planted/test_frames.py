@@ -286,13 +286,14 @@ def test_odd_names(spark):
     assert report.lost.count() == 1
 
 
-def test_columns_of_one_frame_are_named(frame):
+def test_columns_of_one_frame_are_named(frame, snapshot):
     """They are not compared, and the report says so."""
     source, sink = frame([("a", "x")], "key string, value string"), frame([("a", "y")], "key string, other string")
 
     note = finding(verifiers.audit(source, sink, key="key"), "values").note
 
-    assert note == "compared: nothing but the key; not compared, in one frame only: value (source), other (sink)"
+    assert "value (source), other (sink)" in note
+    assert note == snapshot
 
 
 def test_positions_that_are_times(spark):
@@ -362,60 +363,58 @@ A = "id int, name string, tags map<string, int>"
 
 
 @pytest.mark.parametrize(
-    ("source", "sink", "asked", "message"),
+    ("source", "sink", "asked", "names"),
     [
-        pytest.param(A, A, {"key": "order"}, "key: source has no column order; its columns are id, name, tags", id="no column"),
-        pytest.param(A, "ids int", {"key": "id"}, "key: sink has no column id; did you mean ids?", id="in one frame only"),
-        pytest.param(A, A, {"key": []}, "key is empty: name the columns that identify a record", id="empty key"),
-        pytest.param(A, A, {"key": "tags"}, "key tags of source is a map, which does not compare: ", id="a map as key"),
-        pytest.param(A, A, {"key": "id"}, "column tags of source is a map, which does not compare: ", id="a map"),
-        pytest.param(A, "id string", {"key": "id"}, "key id is int in source and string in sink: cast one of them", id="types"),
-        pytest.param(A, A, {"key": "id +"}, "key id +: Spark refuses it", id="no SQL"),
-        pytest.param(A, A, {"key": "ids + 1"}, "key ids + 1: Spark refuses it for source: ", id="no column in SQL"),
-        pytest.param(A, A, {"key": "explode(tags)"}, "key explode(tags): Spark refuses it for source: ", id="several values"),
-        pytest.param(A, A, {"key": "count(id)"}, "key count(id): Spark refuses it for source: ", id="one value"),
-        pytest.param(A, A, {"key": "id", "order": "offset"}, "order: source has no column offset; ", id="no order"),
-        pytest.param(
-            A, A, {"key": "id", "order": "name", "columns": ()}, "order: name, the position, is string in source: ", id="text"
-        ),
-        pytest.param(
-            A, A, {"key": "id", "columns": "names"}, "columns: source has no column names; did you mean name?", id="columns"
-        ),
-        pytest.param(A, A, {"key": "id", "expected": "SELEC 1"}, "expected: Spark refuses the query: ", id="a query"),
-        pytest.param(A, A, {"key": "id", "expected": lambda _: 7}, "expected returned int, not a DataFrame: ", id="a number"),
-        pytest.param(
-            "id int, ID int", A, {"key": "id"}, "source has two columns named id: rename or drop one of them", id="a name twice"
-        ),
+        pytest.param(A, A, {"key": "order"}, ("key: source ", " order;", "id, name, tags"), id="no column"),
+        pytest.param(A, "ids int", {"key": "id"}, ("key: sink ", " id;", " ids?"), id="in one frame only"),
+        pytest.param(A, A, {"key": []}, ("key ",), id="empty key"),
+        pytest.param(A, A, {"key": "tags"}, ("key tags of source ", " map"), id="a map as key"),
+        pytest.param(A, A, {"key": "id"}, ("column tags of source ", " map"), id="a map"),
+        pytest.param(A, "id string", {"key": "id"}, ("key id ", " int in source ", " string in sink"), id="types"),
+        pytest.param(A, A, {"key": "id +"}, ("key id +: ", "PARSE_SYNTAX_ERROR"), id="no SQL"),
+        pytest.param(A, A, {"key": "ids + 1"}, ("key ids + 1: ", " source: "), id="no column in SQL"),
+        pytest.param(A, A, {"key": "explode(tags)"}, ("key explode(tags): ", " source: "), id="several values"),
+        pytest.param(A, A, {"key": "count(id)"}, ("key count(id): ", " source: "), id="one value"),
+        pytest.param(A, A, {"key": "id", "order": "offset"}, ("order: source ", " offset;"), id="no order"),
+        pytest.param(A, A, {"key": "id", "order": "name", "columns": ()}, ("order: name", " string in source: "), id="text"),
+        pytest.param(A, A, {"key": "id", "columns": "names"}, ("columns: source ", " names;", " name?"), id="columns"),
+        pytest.param(A, A, {"key": "id", "expected": "SELEC 1"}, ("expected: ", "PARSE_SYNTAX_ERROR"), id="a query"),
+        pytest.param(A, A, {"key": "id", "expected": lambda _: 7}, ("expected ", " int,", " DataFrame"), id="a number"),
+        pytest.param("id int, ID int", A, {"key": "id"}, ("source ", " id:"), id="a name twice"),
     ],
 )
-def test_a_question_that_cannot_be_asked(spark, source, sink, asked, message):
+def test_a_question_that_cannot_be_asked(spark, source, sink, asked, names, snapshot):
     """One line, before any job, that says what to do."""
     frames = (spark.createDataFrame([], columns) for columns in (source, sink))
 
     with pytest.raises(verifiers.AuditError) as raised:
         verifiers.audit(*frames, **asked)
 
-    assert str(raised.value).startswith(message)
-    assert "\n" not in str(raised.value)
+    said = str(raised.value)
+    assert [name for name in names if name not in said] == []
+    assert "\n" not in said
+    assert said.partition("[")[0] == snapshot  # what comes then is Spark's
 
 
-def test_frames_that_cannot_be_audited(spark, frame, tmp_path):
+def test_frames_that_cannot_be_audited(spark, frame, tmp_path, snapshot):
     """Of another kind, the same twice, the same files twice, a stream, or without rows."""
     rows_ = frame(log(("a", "1")))
     ask = partial(verifiers.audit, key="key")
     rows_.write.parquet(str(tmp_path / "rows"))
+    said = []
 
-    for source, sink, message in (
-        ([1], rows_, "source is a builtins.list, not a Spark DataFrame"),
-        (rows_, rows_, "source and sink are the same frame"),
-        (*(spark.read.parquet(str(tmp_path / "rows")) for _ in range(2)), "source and sink read the same files"),
-        (rows_, spark.readStream.schema(COLUMNS).parquet(str(tmp_path / "rows")), "sink is a streaming frame"),
-        (rows_.limit(0), frame([]), "source is empty"),
+    for source, sink, order, name in (
+        ([1], rows_, (), "source is a builtins.list"),
+        (rows_, rows_, (), "same frame"),
+        (*(spark.read.parquet(str(tmp_path / "rows")) for _ in range(2)), (), "same files"),
+        (rows_, spark.readStream.schema(COLUMNS).parquet(str(tmp_path / "rows")), (), "sink is a streaming frame"),
+        (rows_.limit(0), frame([]), (), "source is empty"),
+        (rows_, frame([]), F.col("offset"), "order: offset "),
     ):
-        with pytest.raises(verifiers.AuditError, match=message):
-            ask(source, sink)
-    with pytest.raises(verifiers.AuditError, match="order: offset is no name of a column"):
-        ask(rows_, frame([]), order=F.col("offset"))
+        with pytest.raises(verifiers.AuditError, match=name) as raised:
+            ask(source, sink, order=order)
+        said.append(str(raised.value))
+    assert said == snapshot
 
 
 def test_rows_without_key_or_position(frame):

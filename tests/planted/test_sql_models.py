@@ -220,7 +220,7 @@ def test_several_rows_of_one_record(judged, snapshot):
 
     findings = judged(Model(Query(sql)), right)
     assert verdicts(findings) == {}
-    assert "120 expected rows share a source record" in findings["ordering"].note
+    assert "120 " in findings["ordering"].note
     assert findings["ordering"].note == snapshot
     assert (findings["gaps"].checked, findings["ordering"].asked) == (120, False)
     moved = [(*right[0][:2], 1), *right[1:]]
@@ -466,17 +466,18 @@ def test_a_module_that_cannot_be_imported(spark, tmp_path):
 @pytest.mark.parametrize(
     ("expected", "outputs"),
     [
-        ({"sql": "SELECT key, value FROM orders WHERE CAST(value AS INT) % 2 = 0 AND partition < 2 AND offset < 5"}, 5),
-        ({"sql": "SELECT key, value FROM orders LATERAL VIEW explode(array(1, 2)) AS part"}, 60),
-        ({"sql": "SELECT key, value FROM orders WHERE timestamp IS NULL"}, "it demands no row for the 30 records"),
-        ({"sql": "SELECT key, amount AS value FROM orders"}, "pipeline, expected, sql: [UNRESOLVED_COLUMN"),
-        (
-            {"python": "nowhere_at_all:f"},
-            "pipeline, expected, python: nowhere_at_all:f cannot be imported: ModuleNotFoundError",
+        pytest.param(
+            {"sql": "SELECT key, value FROM orders WHERE CAST(value AS INT) % 2 = 0 AND partition < 2 AND offset < 5"},
+            5,
+            id="some",
         ),
+        pytest.param({"sql": "SELECT key, value FROM orders LATERAL VIEW explode(array(1, 2)) AS part"}, 60, id="two for each"),
+        pytest.param({"sql": "SELECT key, value FROM orders WHERE timestamp IS NULL"}, ("sql: ", " 30 records"), id="none"),
+        pytest.param({"sql": "SELECT key, amount AS value FROM orders"}, ("sql: [UNRESOLVED_COLUMN",), id="no such column"),
+        pytest.param({"python": "nowhere_at_all:f"}, ("python: nowhere_at_all:f ", "ModuleNotFoundError"), id="no such module"),
     ],
 )
-def test_how_many_rows_will_come(spark, tmp_path, expected, outputs):
+def test_how_many_rows_will_come(spark, tmp_path, expected, outputs, snapshot):
     """As many as the model demands of what is declared; what is wrong with it is told now."""
     pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
     declared = {"name": "a", "title": "A", "pipeline": {**pipeline, "expected": expected}, "workload": {"records": 30}}
@@ -489,9 +490,10 @@ def test_how_many_rows_will_come(spark, tmp_path, expected, outputs):
     if isinstance(outputs, int):
         assert with_demand(planned, lambda: spark).demanded == outputs
     else:
-        with pytest.raises(InconclusiveError) as caught:
+        with pytest.raises(InconclusiveError, match=r"^pipeline, expected, ") as caught:
             with_demand(planned, lambda: spark)
-        assert outputs in str(caught.value)
+        assert [name for name in outputs if name not in str(caught.value)] == []
+        assert str(caught.value).partition("[")[0] == snapshot  # what comes then is Spark's
 
 
 @pytest.mark.parametrize(("asked", "said"), [("value", ""), ("amount AS value", "pipeline, expected, sql: [UNRESOLVED_COLUMN")])

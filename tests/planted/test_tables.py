@@ -115,28 +115,31 @@ def test_files_that_a_sink_left_behind_are_not_in_its_table(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sink", "asked", "says"),
+    ("sink", "asked", "names"),
     [
-        (orders(), {"key": ("ids",)}, "key: source has no column ids; did you mean id?"),
-        (orders(), {"key": ("id +",)}, "key id +: Spark refuses it"),
-        (orders(), {"columns": ("amounts",)}, "columns: source has no column amounts; did you mean amount?"),
-        (orders(), {"order": ("offset",)}, "order: source has no column offset; "),
-        (orders(), {"expected": "SELEC 1"}, "expected: Spark refuses the query: "),
-        (orders().drop_columns(["id"]), {}, "key: sink has no column id; "),
-        (
+        pytest.param(orders(), {"key": ("ids",)}, ("key: source ", " ids;", " id?"), id="no such key"),
+        pytest.param(orders(), {"key": ("id +",)}, ("key id +: ", "PARSE_SYNTAX_ERROR"), id="a key that is no SQL"),
+        pytest.param(orders(), {"columns": ("amounts",)}, ("columns: source ", " amounts;", " amount?"), id="no such column"),
+        pytest.param(orders(), {"order": ("offset",)}, ("order: source ", " offset;"), id="no such order"),
+        pytest.param(orders(), {"expected": "SELEC 1"}, ("expected: ", "PARSE_SYNTAX_ERROR"), id="a query that is no SQL"),
+        pytest.param(orders().drop_columns(["id"]), {}, ("key: sink ", " id;"), id="no key in the sink"),
+        pytest.param(
             orders().set_column(0, "id", pa.array(map(str, range(RECORDS)))),
             {},
-            "key id is bigint in source and string in sink: cast one of them",
+            ("key id ", " bigint in source ", " string in sink"),
+            id="other types",
         ),
     ],
 )
-def test_tables_that_do_not_compare(audited, sink, asked, says):
+def test_tables_that_do_not_compare(audited, sink, asked, names, snapshot):
     """Wrong usage, in one line."""
     with pytest.raises(AuditUsageError) as refused:
         audited(orders(), sink, **asked)
 
-    assert str(refused.value).startswith(says)
-    assert "\n" not in str(refused.value)
+    said = str(refused.value)
+    assert [name for name in names if name not in said] == []
+    assert "\n" not in said
+    assert said.partition("[")[0] == snapshot  # what comes then is Spark's
 
 
 @pytest.mark.parametrize(
@@ -167,11 +170,10 @@ def test_files_that_are_no_table(spark, tmp_path):
 def test_a_reader_that_spark_lacks(spark, tmp_path):
     """A session without the jars of Delta, and a driver that no jar has; the line says what to do."""
     for address, says in {
-        f"delta:{tmp_path}/lake@1": "name the package that reads it: --packages GROUP:ARTIFACT:VERSION",
-        "jdbc:oracle:thin:@//db:1521/shop#orders": "Spark has no driver for oracle; name its package: --packages",
-        "iceberg:lake.shop.orders@1": "does --spark-conf spark.sql.catalog.lake=… declare the catalog",
+        f"delta:{tmp_path}/lake@1": " --packages GROUP:ARTIFACT:VERSION",
+        "jdbc:oracle:thin:@//db:1521/shop#orders": r" oracle; .* --packages ",
+        "iceberg:lake.shop.orders@1": r" --spark-conf spark\.sql\.catalog\.lake=",
     }.items():
-        with pytest.raises(AuditUsageError) as refused:
+        with pytest.raises(AuditUsageError, match=says) as refused:
             options(tmp_path, sink=address).compared(spark, ())
-        assert says in str(refused.value)
         assert "\n" not in str(refused.value)
