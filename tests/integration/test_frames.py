@@ -177,19 +177,20 @@ def require_right(found):
         "ordering": 3,
         "values": 3,
     }
-    starts = (
-        "key: source has no column ids; did you mean id?",
-        "key explode(array(id, id)): Spark refuses it for source: ",
-        "expected: Spark refuses the query: ",
-        "source and sink are the same frame",
-        "key ",
-        "column amount is decimal(9,2) in source and double in sink: cast one of them",
-        "source or sink had other rows when it was read again",
-        "sink is a streaming frame",
-        "the Spark session of source is stopped: start one, and make the frame again",
+    named = (
+        ("key: source ", " ids;", " id?"),
+        ("key explode(array(id, id)): ", " source: "),
+        ("expected: ", "Spark"),
+        ("source and sink ", "same frame"),
+        ("key ",),
+        ("column amount ", " decimal(9,2) in source ", " double in sink"),
+        ("source or sink ", " read again"),
+        ("sink ", "streaming frame"),
+        ("the Spark session of source ", "stopped"),
     )
-    for said, start in zip(found["said"], starts, strict=True):
+    for said, (start, *names) in zip(found["said"], named, strict=True):
         assert said.startswith(start), found["said"]
+        assert all(name in said for name in names), said
         assert "\n" not in said
 
 

@@ -1,6 +1,7 @@
 """Models in SQL and in Python on the real system: a job that filters and enriches, and a plain application."""
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -140,15 +141,15 @@ def test_rows_without_a_place(copied):
 @pytest.mark.parametrize(
     ("expected", "said"),
     [
-        ({"sql": "SELECT key, amount AS value FROM orders"}, "pipeline, expected, sql: [UNRESOLVED_COLUMN"),
+        ({"sql": "SELECT key, amount AS value FROM orders"}, r"pipeline, expected, sql: \[UNRESOLVED_COLUMN"),
         pytest.param(
             {"sql": "SELECT key, value FROM orders WHERE false"},
-            "pipeline, expected, sql: it demands no row for the 3000 records",
+            "pipeline, expected, sql: .* no row .* 3000 records",
             marks=pytest.mark.nightly,
         ),
         pytest.param(
             {"python": "no_such_shop:large"},
-            "pipeline, expected, python: no_such_shop:large cannot be imported: Module",
+            "pipeline, expected, python: no_such_shop:large .*ModuleNotFoundError",
             marks=pytest.mark.nightly,
         ),
     ],
@@ -158,7 +159,7 @@ def test_a_model_that_cannot_be_asked(copied, expected, said):
     report = copied(expected=expected)
 
     assert (report.verdict, report.findings) == (Verdict.UNKNOWN, ())
-    assert any(said in problem for problem in report.problems), report.problems
+    assert any(re.search(said, problem) for problem in report.problems), report.problems
 
 
 LATEST = "SELECT key, max_by(value, offset) AS value FROM orders GROUP BY key"

@@ -97,8 +97,8 @@ def test_positions_that_were_set_back_stop_it(stage):
 
     said = stage.refused()
 
-    assert "RefusedError: the batch begins at 200 in datasource-bounds-" in said
-    assert ", after the group's position 0: the record at 0 would be left out for ever; remove the checkpoint" in said
+    names = ("RefusedError: ", " at 200 in datasource-bounds-", " position 0: ", " record at 0 ", " the checkpoint")
+    assert all(name in said for name in names), said
     assert set(stage.positions().values()) == {0}
 
 
@@ -116,8 +116,9 @@ def test_a_source_that_was_made_anew_stops_it(stage):
 
     said = stage.refused()
 
-    assert f"RefusedError: {TOPICS.source} was made anew: the group's position 100 in {TOPICS.source}-" in said
-    assert f" belongs to the topic with id {old}, but the present one has id " in said
+    new = topic_id(stage.system.kafka.bootstrap, TOPICS.source, {})
+    names = (f"RefusedError: {TOPICS.source} ", f" position 100 in {TOPICS.source}-", f" id {old}", f" id {new}")
+    assert all(name in said for name in names), said
     assert set(stage.positions().values()) == {100}
 
 

@@ -131,11 +131,11 @@ def test_a_database_that_is_not_installed(chaos_session, tmp_path):
     [
         (
             '{parquet: "{folder}/elsewhere"}',
-            "pipeline, sink, parquet: there is nothing at {folder}/elsewhere; does",
+            "nothing at {folder}/elsewhere; ",
         ),
         pytest.param(
             "{jdbc: {url: 'jdbc:postgresql://127.0.0.1:9/shop', table: '{suffix}'}}",
-            "does a server answer at jdbc:postgresql://127.0.0.1:9/shop, and does it have the table",
+            "answer at jdbc:postgresql://127.0.0.1:9/shop",
         ),
         pytest.param(
             '{delta: "{folder}/large"}',

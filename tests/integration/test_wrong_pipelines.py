@@ -65,9 +65,15 @@ def test_one_that_reads_another_topic(chaos_session, tmp_path, monkeypatch):
 
     said = problem_of(chaos_session, tmp_path, copies("{others}", "{copies}", "copy-{suffix}"))
 
-    assert "the pipeline has read nothing of orders (by group copy) and " in said
-    assert "written nothing to copies; " in said
-    assert "does it read {source} and write {sink} at {bootstrap}? See logs/pipeline.log" in said
+    names = (
+        "nothing of orders (by group copy) ",
+        "nothing to copies; ",
+        "{source}",
+        "{sink}",
+        "{bootstrap}",
+        "logs/pipeline.log",
+    )
+    assert all(name in said for name in names), said
 
 
 def test_one_that_writes_elsewhere(chaos_session, tmp_path, monkeypatch):
@@ -76,8 +82,8 @@ def test_one_that_writes_elsewhere(chaos_session, tmp_path, monkeypatch):
 
     said = problem_of(chaos_session, tmp_path, copies("{orders}", "{others}", "copy-{suffix}"))
 
-    assert re.search(r"the pipeline has read \d+ records of orders \(by group copy\), .* written nothing to copies; ", said)
-    assert "does it write elsewhere? Its sink is {sink}; see logs/pipeline.log" in said
+    assert re.search(r" read \d+ records of orders \(by group copy\), .*nothing to copies; ", said), said
+    assert all(name in said for name in ("{sink}", "logs/pipeline.log")), said
 
 
 def test_one_that_commits_to_another_group(chaos_session, tmp_path, monkeypatch):
@@ -91,8 +97,8 @@ def test_one_that_commits_to_another_group(chaos_session, tmp_path, monkeypatch)
 
     said = problem_of(chaos_session, tmp_path, copies("{orders}", "{copies}", "another-{suffix}", script))
 
-    assert re.search(r"copies has \d+ records, but the pipeline has read nothing of orders \(by group copy\); ", said)
-    assert "does the pipeline commit its positions to another group, or not at all? Declare its group, or positions:" in said
+    assert re.search(r"copies has \d+ records, .*nothing of orders \(by group copy\); ", said), said
+    assert all(name in said for name in (" another group", " positions: ")), said
 
 
 def test_one_whose_checkpoint_is_that_of_another_query(chaos_session, tmp_path, monkeypatch):
@@ -107,8 +113,8 @@ def test_one_whose_checkpoint_is_that_of_another_query(chaos_session, tmp_path, 
         {"kind": "spark_submit", "application": "job.py", "arguments": arguments, "restarts": 0},
     )
 
-    assert re.search(r"copies has \d+ records, .* read nothing of orders .*checkpoint\); ", said)
-    assert "belong to another query? Give the one that reads {source} a place in {checkpoint}, or declare positions" in said
+    assert re.search(r"copies has \d+ records, .*nothing of orders .*checkpoint\); ", said), said
+    assert all(name in said for name in (" another query", "{source}", "{checkpoint}", "positions: ")), said
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
