@@ -28,7 +28,7 @@ KEPT = [(row[0], 2 * row[1], row[2], row[3]) for n, row in enumerate(SOURCE) if 
 def audited(spark, tmp_path):
     """Land two logs, and audit them by a query; the findings by verifier."""
 
-    def ask(sink, query=LARGE, identity="key", *, anywhere=False, change=None, timed=(), **form):
+    def ask(sink, query=LARGE, identity="", *, anywhere=False, change=None, timed=(), **form):
         folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
         land(folder / "source", timed or SOURCE, TIMED if timed else COLUMNS)
         land(folder / "sink", sink, COLUMNS)

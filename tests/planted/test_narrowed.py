@@ -44,7 +44,7 @@ def landed(spark, tmp_path_factory):
     return both
 
 
-def asked_and_found(logs, query, *, identity="key", anywhere=False, state=False):
+def asked_and_found(logs, query, *, identity="", anywhere=False, state=False):
     """The queries, and the findings."""
     asked = audit_expected.by_model(logs, audit_expected.model(query, identity, state=state), anywhere=anywhere)
     return asked, judge(logs, asked)

@@ -20,8 +20,8 @@ COLUMNS = "partition int, offset long, key string, value string"
 KEYS = [None, "", "0x", "0x\0", "0x\0\0", "0x30", "0x []", "0x [a]", "null", "a", "a [a]", "a \0[a]", "a\0", " ", "NULL"]
 VALUES = [None, "", "0x", "null", " ", "a]", "\0"]
 FORMS = {
-    "by places": ("SELECT key, value, partition, offset FROM source", "key"),
-    "without places": ("SELECT key, value FROM source", "key"),
+    "by places": ("SELECT key, value, partition, offset FROM source", ""),
+    "without places": ("SELECT key, value FROM source", ""),
     "an identity": (
         "SELECT key, value, partition, offset FROM source",
         "concat(key, ' [', value)",

@@ -38,7 +38,7 @@ def audited(spark, tmp_path):
         logs = replace(logs, fixed=replace(logs.fixed, **known))
         anywhere = how.get("anywhere", False)
         if "query" in how:
-            asked = audit_expected.by_model(logs, audit_expected.model(how["query"], "key"), anywhere=anywhere)
+            asked = audit_expected.by_model(logs, audit_expected.model(how["query"]), anywhere=anywhere)
         elif how.get("dense"):
             asked = dense_keys.dense(logs, audit_identity.model("identity"))
         else:

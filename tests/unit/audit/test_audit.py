@@ -153,6 +153,14 @@ def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, r
     assert replace(LANDED, identity=identity, routing=routing).question().ask(None) == asked
 
 
+@pytest.mark.parametrize(("identity", "beside"), [("dense-key", ""), ("key", ""), ("substr(value, 2)", "substr(value, 2)")])
+def test_rows_of_a_query_have_their_keys_already(identity, beside):
+    """Only SQL identifies them beside their keys."""
+    question = replace(LANDED, model="", expected="SELECT key, value FROM source", identity=identity).question()
+
+    assert question.ask.keywords["asked"].identity == beside
+
+
 @pytest.mark.parametrize(
     ("name", "names"),
     [
