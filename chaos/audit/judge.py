@@ -74,6 +74,7 @@ def judged(logs: Logs, asked: Prepared, limits: Limits = _DEFAULT) -> tuple[Prep
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     found = tuple(limited(one, logs, asked.undecided, asked.compared) for one in found)
+    found = tuple(_with_doubles(one, asked.doubles) for one in found)
     return asked, asked.with_keys([_name_keys(one, found, logs, asked) for one in found])
 
 
@@ -104,6 +105,14 @@ def _of_model(logs: Logs, asked: Prepared) -> tuple[Finding, ...]:
     else:
         ordered = Ordering().check(evidence) if asked.beyond is None else order.of_parts(asked, asked.beyond, logs)
     return Duplicates().check(evidence, proved), Gaps().check(evidence, proved), ordered, Values().check(evidence, proved)
+
+
+def _with_doubles(finding: Finding, doubles: int | None) -> Finding:
+    """Tell that the source itself has records more than once: so many rows of the sink are equal, and right."""
+    if finding.verifier != "duplicates" or not doubles:
+        return finding
+    why = f"{doubles} records of the source demand the same row as an earlier one, so as many equal rows of the sink are right"
+    return replace(finding, counts={**finding.counts, "doubles in the source": doubles}, note=joined((finding.note, why)))
 
 
 def _ids_are_places(

@@ -30,7 +30,7 @@ from chaos.audit.identity import Model
 from chaos.audit.logs import Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from chaos.judging import spark_session
-from chaos.matching import answers, row_ids
+from chaos.matching import answers, doubles, row_ids
 from chaos.matching.fast import alignment, copies, small
 from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
@@ -61,6 +61,8 @@ class Prepared:
         undecided: number of sink rows left out because compaction may have removed the records that they answer.
         compared: the rows and records in the evidence if a log begins above 0; None if none does.
         by_model: whether a query gives the demanded rows (`chaos.audit.query`): the verifiers judge them directly.
+        doubles: number of records of the source that demand the same row as an earlier one; None if ids are places, or if the
+            rows that a query gives have none.
         otherwise: prepares the comparison by any keys, for a source whose ids are not places; None if this is that one.
     """
 
@@ -76,6 +78,7 @@ class Prepared:
     undecided: int = 0
     compared: Compared | None = None
     by_model: bool = False
+    doubles: int | None = None
     otherwise: "Callable[[], Prepared] | None" = None
 
     @property
@@ -114,10 +117,15 @@ def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> P
     wanted = _wanted(logs.source, demanded)
     copied = None if anywhere else copies.compare(wanted, logs.sink, logs.fixed.processed, logs.records, limits)
     if copied is not None and not len(copied.doubtful):
-        return _of_copy(logs, copied)
+        return _of_copy(logs, copied, wanted)
     narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
     are_few = logs.records <= _DEFAULT.small_rows
-    return narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
+    asked = narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
+    return replace(asked, doubles=_doubles(copied, wanted))
+
+
+def _doubles(copied: Copied | None, wanted: DataFrame) -> int:
+    return doubles.count(wanted) if copied is None or copied.doubles is None else copied.doubles
 
 
 def _copy_behind_the_cut(logs: Logs, demanded: Model, asked: expired.Question, limits: Limits) -> Prepared | None:
@@ -126,19 +134,21 @@ def _copy_behind_the_cut(logs: Logs, demanded: Model, asked: expired.Question, l
     if compared is None:
         return None
     left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
-    copied = copies.compare(_wanted(left.source, demanded), left.sink, asked.positions, logs.records, limits)
+    wanted = _wanted(left.source, demanded)
+    copied = copies.compare(wanted, left.sink, asked.positions, logs.records, limits)
     if copied is None or not copied.rows or len(copied.doubtful):
         return None
-    return replace(_of_copy(left, copied), compared=compared)
+    return replace(_of_copy(left, copied, wanted), compared=compared)
 
 
-def _of_copy(logs: Logs, copied: Copied) -> Prepared:
+def _of_copy(logs: Logs, copied: Copied, wanted: DataFrame) -> Prepared:
     """Prepare evidence without rows for a sink that is known to be a copy."""
     columns = "id long, partition int, value string, required boolean, position long"
     nothing = logs.source.sparkSession.createDataFrame([], columns)
     bounds = logs.fixed.sink_of(logs.fixed.partitions + 1)
     evidence = Evidence("sink", nothing, logs.sink.limit(0), bounds, logs.fixed.processed)
-    return Prepared(evidence, unique=True, unnamed=logs.source.limit(0), why="", copied=copied.rows)
+    unnamed = logs.source.limit(0)
+    return Prepared(evidence, unique=True, unnamed=unnamed, why="", copied=copied.rows, doubles=_doubles(copied, wanted))
 
 
 def _wanted(source: DataFrame, demanded: Model) -> DataFrame:

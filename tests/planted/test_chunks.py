@@ -97,6 +97,15 @@ def test_records_that_the_group_is_not_past_are_doubtful(compared):
     assert doubtful == {row[2] for row in SOURCE if row[0] == 0 and row[1] >= 195}
 
 
+@pytest.mark.parametrize("doubles", [0, 1, 7])
+def test_doubles_of_the_source(compared, doubles):
+    """Those that are far from the first one, in another partition, or there thrice."""
+    again = [SOURCE[0], SOURCE[399], SOURCE[5], SOURCE[5], SOURCE[20], SOURCE[21], SOURCE[22]][:doubles]
+    source = [*SOURCE, *((0, 900 + at, *row[2:]) for at, row in enumerate(again))]
+
+    assert compared(source, COPY)[1].doubles == doubles
+
+
 @pytest.mark.parametrize(
     ("source", "sink"),
     [

@@ -127,6 +127,9 @@ def test_a_copy_is_valid(audited, seed):
     assert verdicts(report) == VALID, report
     assert report.valid
     assert [rows(one) for one in (report.lost, report.duplicated, report.wrong, report.phantom, report.late)] == [[]] * 5
+    seen = Counter[tuple[str, str | None]]()
+    firsts = [row for row in sorted(source) if not seen[row[2:]] and not seen.update([row[2:]])]
+    assert rows(report.repeated) == sorted(set(source) - set(firsts))
 
 
 def test_each_anomaly_is_invalid(audited):

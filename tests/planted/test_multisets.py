@@ -68,6 +68,27 @@ def test_a_perfect_copy_is_valid(audited, source, identity):
     assert verdicts(audited(source, source, identity)) == VALID
 
 
+@pytest.mark.parametrize("anywhere", [False, True])
+@pytest.mark.parametrize("sink", [slice(None), slice(1, None)], ids=["copy", "one is lost"])
+def test_doubles_of_the_source_are_told(audited, sink, anywhere):
+    """Also of a perfect copy: the rows that answer them are right, and nothing else says that they are there."""
+    source = log(("k", "a"), ("k", "a"), ("k", "b"), ("l", "a"), ("k", "a"), ("l", "a"))
+
+    found = audited(source, source[sink], partial(prepared.by_key, anywhere=anywhere))["duplicates"]
+
+    assert (found.verdict, found.counts["doubles in the source"]) == (Verdict.VALID, 3)
+    assert str(found.note).startswith("3 records of the source demand the same row as an earlier one")
+
+
+def test_a_source_without_doubles_is_not_spoken_of(audited):
+    """One key with other values, and one value with other keys."""
+    source = log(("k", "a"), ("k", "b"), ("l", "a"))
+
+    found = audited(source, source, prepared.by_key)["duplicates"]
+
+    assert ("doubles in the source" in found.counts, found.note) == (False, "")
+
+
 def test_one_of_many_is_lost(audited, snapshot):
     """Three were demanded and two are there; which of records that are alike is lost cannot be told, and is not to be."""
     source = log(("7", "a"), ("8", "x"), ("7", "a"), ("9", "y"), ("7", "a"))

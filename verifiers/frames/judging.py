@@ -67,6 +67,7 @@ def report(question: Question, found: Sums) -> Report:
         wrong=rows(f"part = '{CHANGED}'"),
         phantom=rows(f"part IN ('{PHANTOM}', '{NO_KEY}')"),
         late=question.sink.limit(0) if ordered is None or not ordered.count else ordered.rows.select("theirs.*"),
+        repeated=matching.repeated(question),
     )
 
 

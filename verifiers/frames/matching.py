@@ -107,6 +107,12 @@ def equal(rows: DataFrame) -> DataFrame:
     return answered.selectExpr("*", f"coalesce({spread}, false) AS doubtful")
 
 
+def repeated(question: Question) -> DataFrame:
+    """Select the demanded rows that equal an earlier one, with the columns of their frame."""
+    numbered = question.ours.selectExpr("row", "row_number() OVER (PARTITION BY k, v ORDER BY g, n) AS nth")
+    return numbered.where("nth > 1").select("row.*")
+
+
 def _placed(first: str) -> str:
     """SQL: a first record in the form of the others."""
     return f"IF({first} IS NULL, NULL, struct({first}.g AS g, {first}.n AS n, {first}.v AS v))"

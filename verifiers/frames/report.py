@@ -30,6 +30,8 @@ class Report:
         wrong: rows of the sink whose record has other values.
         phantom: rows of the sink whose key no record has, or that have no key.
         late: rows of the sink that are out of place, too late or too early; empty if order is not asked.
+        repeated: demanded rows that equal an earlier one in key and compared columns. As many equal rows of the sink are right:
+            the doubles are in the source.
     """
 
     records: int
@@ -42,6 +44,7 @@ class Report:
     wrong: DataFrame
     phantom: DataFrame
     late: DataFrame
+    repeated: DataFrame
 
     @property
     def verdict(self) -> Verdict:

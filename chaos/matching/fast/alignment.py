@@ -60,11 +60,13 @@ class Copied:
         doubtful: the hashes of the doubtful keys, ascending.
         aligned: rows and the records that they answer, among them some of doubtful keys. The line is the partition of the
             record, and its number is the record's offset. None if there are too many runs.
+        doubles: number of demanded records that equal an earlier one (`chaos.matching.doubles`); None if it is not known.
     """
 
     rows: int
     doubtful: Longs
     aligned: Runs | None
+    doubles: int | None = None
 
 
 def worth_asking(rows: int, limits: Limits) -> int:
@@ -166,7 +168,8 @@ class _Comparison:
         self._limits = limits
         self._doubtful = [np.empty(0, np.int64)]
         self._aligned: list[Longs] | None = [np.empty((5, 0), np.int64)]
-        self._runs = self._breaks = 0
+        self._runs = self._breaks = self._records = 0
+        self._prints = [np.empty(0, np.int64)]  # of the records, as long as they may be held
 
     def go_on(self, partition: int, pairs: Iterable[_Pair], position: int) -> None:
         """Compare a partition, however it is cut into pieces."""
@@ -174,6 +177,7 @@ class _Comparison:
         for _, one, other in pairs:
             if not one[1].all():
                 raise _UncertainError  # a record without a key
+            self._remember(one[1])
             left, right = _behind(left, one), _behind(right, other)
             here, there = self._align(partition, left, right, position)
             left, right = left[:, here:], right[:, there:]
@@ -184,7 +188,13 @@ class _Comparison:
     def result(self, rows: int) -> Copied:
         """Return the result, once all partitions were compared."""
         aligned = None if self._aligned is None else Runs(*np.concatenate(self._aligned, axis=1))
-        return Copied(rows, np.unique(np.concatenate(self._doubtful)), aligned)
+        doubles = _doubles(self._prints) if self._records <= self._limits.most_rows else None
+        return Copied(rows, np.unique(np.concatenate(self._doubtful)), aligned, doubles)
+
+    def _remember(self, prints: Longs) -> None:
+        self._records += len(prints)
+        if self._records <= self._limits.most_rows:
+            self._prints.append(prints.copy())  # not a view of the piece, which would keep all of it
 
     def _align(self, partition: int, left: Longs, right: Longs, position: int) -> tuple[int, int]:
         """Align both as long as there is a place at which they are alike; return how far that is."""
@@ -251,6 +261,11 @@ def _joined(prints: Longs) -> Longs:
     for place in range(_ALIKE_AT_ONCE):
         found = found * 0x5851F42D4C957F2D + prints[place : place + size]
     return found
+
+
+def _doubles(pieces: Sequence[Longs]) -> int:
+    prints = np.sort(np.concatenate(pieces))
+    return int(np.count_nonzero(prints[1:] == prints[:-1]))
 
 
 def _runs(partition: int, numbers: Longs, offsets: Longs) -> Longs:

@@ -11,7 +11,7 @@ have no hole, so three numbers give the places of all its rows.
 Executors may lack this project, so the module itself is sent to them: it imports numpy and pyarrow, and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 SCHEMA = "partition int, first long, rows long, hash long, closed boolean, keyless boolean"
+DEALT = f"{SCHEMA}, home int, prints binary"
+COUNTED = f"{SCHEMA}, doubles long"
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _OF_LENGTH = np.uint64(0xD6E8FEB86659FD93)
 _ONE = np.uint64(1)
+_HOMES = 256
+_HELD = 1 << 17  # prints that are dealt at once
 
 Longs = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -45,28 +49,85 @@ def splitter(bits: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Reco
     def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield _parts(batch, np.uint64((1 << bits) - 1))
+                yield _parts(batch, bits)
 
     return split
 
 
-def _parts(batch: pa.RecordBatch, mask: np.uint64) -> pa.RecordBatch:
+def dealer(bits: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that makes parts like `splitter`, and deals the prints of the rows to homes.
+
+    Its rows have the columns of `DEALT`, either those of a part or the prints of one home, as bytes. A print has one home.
+    """
+
+    def deal(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held, size = list[Longs](), 0
+        for batch in batches:
+            if batch.num_rows:
+                parts = _parts(batch, bits)
+                homes = np.arange(len(parts), dtype=np.int32) % _HOMES
+                yield _batch(DEALT, [*parts.columns, homes, pa.nulls(len(parts), pa.binary())])
+                held.append(batch.column(2).to_numpy(zero_copy_only=False))
+                size += batch.num_rows
+            if size >= _HELD:
+                yield _dealt(np.concatenate(held))
+                held, size = [], 0
+        if held:
+            yield _dealt(np.concatenate(held))
+
+    return deal
+
+
+def _dealt(prints: Longs) -> pa.RecordBatch:
+    """Deal prints by their first bits; their last bits say where chunks end."""
+    home = (prints.view(np.uint64) >> np.uint64(56)).astype(np.uint8)
+    ends = np.cumsum(np.bincount(home, minlength=_HOMES))
+    offsets = (np.append(0, ends) * prints.itemsize).astype(np.int32)
+    of_home = prints[np.argsort(home, kind="stable")]
+    texts = pa.Array.from_buffers(pa.binary(), _HOMES, [None, pa.py_buffer(offsets), pa.py_buffer(of_home)])
+    of_parts = (pa.nulls(_HOMES, type_) for type_ in _types(SCHEMA))
+    return _batch(DEALT, [*of_parts, np.arange(_HOMES, dtype=np.int32), texts])
+
+
+def count_doubles(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass the parts on, and count the prints that equal another one of the same homes, but for the first of each.
+
+    Rows are those of `dealer`. The result has the columns of `COUNTED`: ``doubles`` is null for a part, and the last row has
+    nothing else.
+    """
+    held = [np.empty(0, np.int64)]
+    for batch in batches:
+        parts = batch.filter(batch.column(7).is_null())
+        if parts.num_rows:
+            yield _batch(COUNTED, [*parts.columns[:6], pa.nulls(len(parts), pa.int64())])
+        held += [np.frombuffer(prints, np.int64) for prints in batch.column(7).drop_null().to_pylist()]
+    prints = np.sort(np.concatenate(held))
+    doubles = np.array([np.count_nonzero(prints[1:] == prints[:-1])])
+    yield _batch(COUNTED, [*(pa.nulls(1, type_) for type_ in _types(SCHEMA)), doubles])
+
+
+def _batch(schema: str, columns: Sequence[pa.Array | NDArray[np.generic]]) -> pa.RecordBatch:
+    """Make a batch with the names of this schema."""
+    names = [column.split()[0] for column in schema.split(", ")]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+
+
+def _types(schema: str) -> list[pa.DataType]:
+    kinds = {"int": pa.int32(), "long": pa.int64(), "boolean": pa.bool_()}
+    return [kinds[column.split()[1]] for column in schema.split(", ")]
+
+
+def _parts(batch: pa.RecordBatch, bits: int) -> pa.RecordBatch:
     partition, offset, prints = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
     hashes = prints.view(np.uint64)
-    closes = (hashes & mask) == 0
+    closes = (hashes & np.uint64((1 << bits) - 1)) == 0
     breaks = closes[:-1] | (np.diff(partition) != 0) | (np.diff(offset) != 1)
     begins = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(breaks) + 1))
     rows = np.diff(np.append(begins, len(hashes)))
     place = np.arange(len(hashes)) - np.repeat(begins, rows)
-    columns = {
-        "partition": partition[begins],
-        "first": offset[begins],
-        "rows": rows,
-        "hash": np.add.reduceat(hashes * _powers(int(rows.max()))[place], begins).view(np.int64),
-        "closed": closes[begins + rows - 1],
-        "keyless": np.logical_or.reduceat(hashes == 0, begins),
-    }
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns.values()], names=list(columns))
+    sums = np.add.reduceat(hashes * _powers(int(rows.max()))[place], begins).view(np.int64)
+    keyless = np.logical_or.reduceat(hashes == 0, begins)
+    return _batch(SCHEMA, [partition[begins], offset[begins], rows, sums, closes[begins + rows - 1], keyless])
 
 
 def _powers(count: int) -> Hashes:

@@ -17,6 +17,7 @@ alike that few of them end a chunk. The driver compares then (`copies`).
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
@@ -61,14 +62,16 @@ def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], re
     """
     bits = _bits(records, limits)
     with ThreadPoolExecutor(2) as pool:
-        left, right = pool.map(partial(_split, limits, bits), (wanted, sink))
+        left, right = pool.map(partial(_parts, limits), (_with_doubles(wanted, bits), _split(sink, bits)))
     if left is None or right is None:
         return None
+    left, doubles = _doubles(left)
     try:
         ours, theirs = chunks.assembled(left), chunks.assembled(right)
     except chunks.OverlapError:
         return None
-    return None if ours[0].keyless else _compared((wanted, sink), (ours, theirs), positions, bits, limits)
+    found = None if ours[0].keyless else _compared((wanted, sink), (ours, theirs), positions, bits, limits)
+    return None if found is None else replace(found, doubles=doubles)
 
 
 def _bits(records: int, limits: Limits) -> int:
@@ -79,10 +82,29 @@ def _bits(records: int, limits: Limits) -> int:
     return bits
 
 
-def _split(limits: Limits, bits: int, log: DataFrame) -> pa.Table | None:
+def _split(log: DataFrame, bits: int) -> DataFrame:
+    """The parts of a log."""
+    return _prints(log).mapInArrow(chunks.splitter(bits), chunks.SCHEMA)
+
+
+def _with_doubles(log: DataFrame, bits: int) -> DataFrame:
+    """The parts of a log, and the numbers of doubles in some rows of their own; only prints are shuffled."""
+    dealt = _prints(log).mapInArrow(chunks.dealer(bits), chunks.DEALT)
+    return dealt.repartition("home").mapInArrow(chunks.count_doubles, chunks.COUNTED)
+
+
+def _prints(log: DataFrame) -> DataFrame:
+    return log.selectExpr("CAST(partition AS INT) AS partition", "offset", alignment.PRINT)
+
+
+def _doubles(found: pa.Table) -> tuple[pa.Table, int]:
+    """Separate the parts of a log from the number of its doubles."""
+    numbers = found.column("doubles")
+    return found.filter(numbers.is_null()).drop_columns(["doubles"]), int(numbers.drop_null().to_numpy().sum())
+
+
+def _parts(limits: Limits, parts: DataFrame) -> pa.Table | None:
     """Load the parts of a log; None if executors cannot make them, or they are too many."""
-    rows = log.selectExpr("CAST(partition AS INT) AS partition", "offset", alignment.PRINT)
-    parts = rows.mapInArrow(chunks.splitter(bits), chunks.SCHEMA)
     try:
         found = arrow.table(parts.limit(limits.most_groups + 1))
     except (PySparkException, Py4JJavaError) as error:

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
 
@@ -47,6 +48,23 @@ def test_chunks_are_the_same_however_the_log_was_read(seed):
     assert found.tolist() == numbers(log(PRINTS))
     assert parts.rows.sum() == 300
     assert set(np.concatenate([np.arange(n) + first for first, n in zip(parts.first, parts.rows, strict=True)])) == {*offsets}
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 10_000])
+def test_doubles_are_counted_beside_the_parts(monkeypatch, at_once):
+    """Wherever they are: the parts are those of `splitter`, and all prints of a home are counted together."""
+    monkeypatch.setattr(chunks, "_HELD", at_once)
+    batches = [log(PRINTS), log([*PRINTS[:20], PRINTS[0]], partition=1), log(PRINTS[:0], partition=2)]
+    dealt = pa.Table.from_batches(list(chunks.dealer(BITS)(batches)))
+    halves = [dealt.filter(pc.equal(pc.bit_wise_and(dealt.column("home"), 1), half)) for half in (0, 1)]
+
+    found = pa.concat_tables(pa.Table.from_batches(list(chunks.count_doubles(half.to_batches()))) for half in halves)
+
+    assert found.column("doubles").drop_null().to_pylist() != [21, 0]  # each half has some
+    assert sum(found.column("doubles").drop_null().to_pylist()) == 21
+    parts = found.filter(found.column("doubles").is_null()).drop_columns(["doubles"])
+    split = pa.Table.from_batches(list(chunks.splitter(BITS)(batches)))
+    assert sorted(parts.to_pylist(), key=str) == sorted(split.to_pylist(), key=str)
 
 
 @pytest.mark.parametrize(
