@@ -2,7 +2,8 @@
 
     .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered,recurring]
                                          [--states clean,dirty] [--kafka] [--folder DIR]
-                                         [--ways ours,keys,sql,state,scan,bare,shuffle,sets,floor,transactions]
+                                         [--ways ours,keys,sql,state,scan,bare,shuffle,sets,floor,transactions,
+                                                 library,except,datacompy,duckdb,pandas]
 
 The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them. Each is a
 process of its own, so that its peak memory (VmHWM of it and of its JVM) can be told. The first turn of each warms it up and

@@ -10,6 +10,7 @@
     sets      a plain consumer and Python sets, as ducktape's `verify` does: duplicates and gaps only
     floor     Kafka's own ConsumerPerformance, which decodes nothing; from Kafka only
     transactions  `chaos audit transactions --rows-per-record 1`, without a model; from Kafka only, of a clean log
+    except, datacompy, duckdb, pandas, library: `audit_others.py` describes them; duckdb and pandas read files only
 
 Where there is a broker, Spark and the consumer read the topics; ours lands them as Parquet first, in its own time.
 """
@@ -25,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import audit_others
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -209,6 +211,12 @@ def _transactions(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
     return job
 
 
+def _of_frames(
+    ask: Callable[[DataFrame, DataFrame, audit_others.Model], Counts], spark: SparkSession, topics: Topics | None, folder: Path
+) -> Callable[[], Counts]:
+    return lambda: ask(*_logs(spark, topics, folder), squared)
+
+
 def _by_query(logs: audit_logs.Logs, _model: identity.Model, sql: str, *, state: bool) -> prepared.Prepared:
     return query.by_model(logs, query.model(sql, state=state), anywhere=False)
 
@@ -221,5 +229,6 @@ _SPARK: Mapping[str, Callable[..., Callable[[], Counts]]] = {
     "scan": _scan,
     "bare": _bare,
     "shuffle": _shuffle,
+    **{way: partial(_of_frames, ask) for way, ask in audit_others.OF_FRAMES.items()},
 }
-_SPARKLESS = {"sets": _sets, "floor": _floor, "transactions": _transactions}
+_SPARKLESS = {"sets": _sets, "floor": _floor, "transactions": _transactions, **audit_others.OF_FILES}

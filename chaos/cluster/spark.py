@@ -197,14 +197,23 @@ class SparkCluster(Protocol):
 
 
 class Spark:
-    """A master and workers of our own."""
+    """A master and workers of our own, with two cores each."""
 
-    def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, workers: int) -> None:
+    def __init__(
+        self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, workers: int, memory: str = "1g"
+    ) -> None:
+        """Plan them.
+
+        Args:
+            workers: number of workers.
+            memory: what the executors of one worker may take.
+        """
         self.worker_ids = tuple(range(1, workers + 1))
         self.addresses = addresses
         self._runtime = runtime
         self._parts = parts
         self._folder = folder
+        self._memory = memory
         self._daemons: dict[str, Process] = {}
 
     @property
@@ -318,7 +327,7 @@ class Spark:
 
     def _start_worker(self, number: int) -> None:
         host = self.addresses.worker(number)
-        options = ("--host", host, "--webui-port", "8081", "--cores", "2", "--memory", "1g")
+        options = ("--host", host, "--webui-port", "8081", "--cores", "2", "--memory", self._memory)
         work = self._folder / f"worker-{number}"
         main = ("org.apache.spark.deploy.worker.Worker", *options, "--work-dir", str(work), self.master)
         self._start(f"worker-{number}", host, main)
