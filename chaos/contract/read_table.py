@@ -161,12 +161,13 @@ def _iceberg(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
     inner = "#" if "/" in place else "."
     if inner == "#" and not _exists(spark, f"{place}/metadata"):
         raise NoTableError(f"there is no Iceberg table at {place}")
-    snapshots = spark.read.format("iceberg").load(f"{place}{inner}snapshots").select("committed_at", "snapshot_id")
-    newest = snapshots.orderBy(F.desc("committed_at")).limit(1).collect()
-    if not newest:
+    current = spark.read.format("iceberg").load(f"{place}{inner}refs").where("name = 'main'").select("snapshot_id").collect()
+    if not current:
         raise NoTableError(f"the Iceberg table {place} has no snapshot: nothing was written to it")
-    snapshot = newest[0]["snapshot_id"]
-    rows = spark.read.format("iceberg").options(**spec["options"]).option("snapshot-id", snapshot).load(place)
+    snapshot = current[0]["snapshot_id"]  # not always the newest one: a table may be rolled back
+    # versions from 1.12 on refuse the option `snapshot-id`
+    rows = spark.read.format("iceberg").options(**spec["options"]).option("versionAsOf", snapshot).load(place)
+    snapshots = spark.read.format("iceberg").load(f"{place}{inner}snapshots").select("committed_at", "snapshot_id")
     names = rows.columns
     entries = spark.read.format("iceberg").load(f"{place}{inner}entries")
     files = entries.selectExpr("data_file.file_path AS _path", "snapshot_id AS _snapshot").dropDuplicates(["_path"])

@@ -178,6 +178,45 @@ def test_iceberg(tmp_path):
     assert "declare the catalog, and is the table in it?" in nowhere["said"]
 
 
+ROLLS_BACK = """
+import json, sys
+from pathlib import Path
+from chaos.audit.tables import connectors
+from chaos.audit.tables.addresses import parse
+from chaos.audit.where import Where
+from chaos.contract import read_table
+from chaos.judging import spark_session
+
+address = parse("--sink", "iceberg:lake.shop.orders", Where(""))
+jars = connectors.ensure([address.connector], (), lambda _: None)
+given = spark_session.joined(json.loads(sys.argv[1]), {"spark.jars": ",".join(map(str, jars))})
+spec = {"format": "iceberg", "place": "lake.shop.orders", "options": {}, "identity": "id"}
+Path(read_table.SPEC).write_text(json.dumps(spec))
+with spark_session.of_audit("local[2]", None, 1, given) as spark:
+    spark.sql("CREATE TABLE lake.shop.orders USING iceberg AS SELECT id FROM range(5)")
+    first = spark.sql("SELECT snapshot_id FROM lake.shop.orders.snapshots").collect()[0][0]
+    spark.sql("INSERT INTO lake.shop.orders SELECT id + 5 FROM lake.shop.orders")
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.orders', {first})")
+    sys.argv = ["read_table.py", "."]
+    read_table.main()
+    keys = sorted(row.key for row in spark.read.parquet(read_table.ROWS).collect())
+print("FOUND " + json.dumps([keys, json.loads(Path(read_table.ABOUT).read_text()), str(first)]))
+"""
+
+
+def test_an_iceberg_table_that_was_rolled_back(tmp_path):
+    """A run reads what the table holds now, which is not in its newest snapshot."""
+    home = artifacts.of_spark(OTHER, artifacts.ensure(print), print).spark.home
+    argv = (sys.executable, "-c", ROLLS_BACK, json.dumps(ICEBERG))
+
+    done = subprocess.run(argv, cwd=tmp_path, env=environment(home), capture_output=True, text=True, timeout=3000, check=False)
+
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert lines, done.stdout + done.stderr[-4000:]
+    keys, about, first = json.loads(lines[0].removeprefix("FOUND "))
+    assert (keys, about["rows"], about["version"]) == (["0", "1", "2", "3", "4"], 5, f"snapshot {first}")
+
+
 def test_iceberg_for_this_spark(tmp_path):
     """It is not released; the line names the PySpark that has it."""
     argv = (sys.executable, "-m", "chaos", "audit", "tables", "--source", "iceberg:a.b", "--sink", "iceberg:a.c", "--key", "id")
