@@ -6,7 +6,7 @@ optional, and … stands for keys that are not fixed.
 
     process    type    f         event              value
     runner     invoke  run       RunBegan           run, format
-    runner     invoke  phase     PhaseBegan         phase
+    runner     invoke  phase     PhaseBegan         phase, [load]
     runner     ok      phase     PhaseEnded         phase
     runner     fail    phase     PhaseFailed        phase, error, [cause]
     runner     fail    run       RunFailed          error
@@ -121,8 +121,16 @@ class RunBegan(EventValue):
 
 
 class PhaseBegan(EventValue):
+    """A phase begins.
+
+    Attributes:
+        load: processes that ran or waited for a core of this machine, for each of its cores, in the mean of a minute
+            (``getloadavg(3)``); None in older histories.
+    """
+
     PLACE = "runner", "invoke", "phase"
     phase: str
+    load: float | None = None
 
 
 class PhaseEnded(EventValue):

@@ -1,6 +1,7 @@
 """Running a program such as java, go or pip to its end; and signalling a process together with its descendants."""
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -73,6 +74,11 @@ def state(pid: int) -> str:
 def living(pids: Mapping[str, int]) -> list[str]:
     """Return the names of the processes that are neither gone nor zombies."""
     return [name for name, pid in pids.items() if state(pid) not in ENDED]
+
+
+def load() -> float:
+    """Return how many processes ran or waited for a core, for each core that this process may use, in the mean of a minute."""
+    return os.getloadavg()[0] / len(os.sched_getaffinity(0))
 
 
 def lives(process: psutil.Process) -> bool:

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
-from chaos.common import signals
+from chaos.common import processes, signals
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
@@ -220,7 +220,9 @@ def in_phase(history: History, name: str) -> Iterator[None]:
     """Run the block as a phase; record its begin, and its end or its error."""
     try:
         with signals.never_lost():
-            history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
+            history.record(
+                PhaseBegan(phase=name, load=round(processes.load(), 1))
+            )  # an interrupt may come as soon as it is on disk
             yield
     except BaseException as error:
         history.record(PhaseFailed.by(name, error))

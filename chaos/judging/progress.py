@@ -32,6 +32,7 @@ from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
 _NOWHERE = -1
+_BUSY = 5  # processes for each core: two runs at a time on two cores have less
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ def check(
     if not limitation and not found and ended is None:
         limitation = _behind(events, grown, slo_s, total, watched_s)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
-    return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
+    note = limitation or _note(events) + (_load(events) if found else "")
+    return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), note)
 
 
 def refused(events: Sequence[Event]) -> int:
@@ -241,6 +243,12 @@ def _note(events: Sequence[Event]) -> str:
     said = f"longest standstill {still_s:.1f} s, last stable offset blocked for {blocked_s:.1f} s"
     samples = [sample for _, sample in of_type(events, PipelineSampled)]
     return f"{said}, at most {max(sample.lag for sample in samples)} records behind" if samples else said
+
+
+def _load(events: Sequence[Event]) -> str:
+    """Tell that the machine of the run was busy; "" if it was not."""
+    load = max((began.load for _, began in of_type(events, PhaseBegan) if began.load is not None), default=0.0)
+    return f"; {load:.0f} processes wanted each core of this machine, which slows down all of the run" if load >= _BUSY else ""
 
 
 def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:

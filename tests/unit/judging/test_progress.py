@@ -279,6 +279,20 @@ def test_readers_may_be_blocked_for_as_long_as_declared(slo_s, verdict):
     assert all("partition 1" in keep(example.words) for example in finding.examples)
 
 
+@pytest.mark.parametrize(("load", "told"), [(18.4, True), (4.9, False), (None, False)])
+def test_a_slow_recovery_on_a_busy_machine(load, told):
+    """The verdict stays, and the note says what else may have been the cause."""
+    events = list(history(*STEADY, (3, "inject", "kill"), (40, "begin", "drain"), (60, "sample", TOTAL)))
+    events[4] = Event(4, 40_000, 40.0, PhaseBegan(phase="drain", load=load))
+
+    finding = progress.check(events, 30, TOTAL, "sink")
+    right = progress.check(events, 90, TOTAL, "sink")
+
+    assert (finding.verdict, finding.counts["slow recovery"]) == (Verdict.INVALID, 1)
+    assert ("18 processes wanted each core of this machine" in str(finding.note)) is told
+    assert "processes wanted" not in str(right.note)
+
+
 def test_the_note_tells_how_long_it_stood_still():
     """Also of a run that is as it must be."""
     finding = progress.check(history(*STEADY, (6, "sample", 30)), 60, TOTAL, "sink")
