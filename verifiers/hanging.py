@@ -21,7 +21,8 @@ find-hanging, the time begins at the timestamp of the producer's last batch, whi
 
 Easily confused with a hanging transaction: one that is open at the end of a run because its producer lives, or died a moment
 ago. It is ongoing, and makes the evidence UNKNOWN, since it hides the end of the log. One that ended after the ends of the log
-were read, and before its coordinator was asked, is none of the three.
+were read, and before its coordinator was asked, is none of the three. Whoever can wait for the timeouts before the log is read
+learns more: what is ongoing has ended by then, and what is young hangs.
 
 Sources: KIP-664, KAFKA-12671, KIP-890; Kafka's ``TransactionsCommand`` (``filterHangingTransactions``).
 """
@@ -29,6 +30,7 @@ Sources: KIP-664, KAFKA-12671, KIP-890; Kafka's ``TransactionsCommand`` (``filte
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Row
 
@@ -36,6 +38,7 @@ from verifiers.base import ANY_LOG, Evidence, Example, Finding
 from verifiers.details import Detail, Facts, Partition, Place, Wording, joined
 from verifiers.findings import EXAMPLES, absent, rule
 
+HANGING = "hanging"
 _ENDED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
@@ -54,25 +57,26 @@ class Hanging:
         if evidence.open_transactions is None:
             return absent(self.name, evidence, "the open transactions")
         found = evidence.open_transactions.orderBy("partition", "first_offset").collect()
-        kinds = Counter(map(_kind, found))
-        counts = {kind: kinds[kind] for kind in ("hanging", "ongoing", "young")}
+        kinds = Counter(map(kind, found))
+        counts = {one: kinds[one] for one in (HANGING, "ongoing", "young")}
         checked = sum(ends.low < ends.hw for ends in evidence.bounds.values())
-        verdict, note = rule(evidence, counts["hanging"], checked, _undecided(found))
-        examples = tuple(_example(row) for row in found if _kind(row) == "hanging")[:EXAMPLES]
-        return Finding(self.name, evidence.subject, verdict, counts["hanging"], checked, counts, examples, note)
+        verdict, note = rule(evidence, counts[HANGING], checked, _undecided(found))
+        examples = tuple(_example(row) for row in found if kind(row) == HANGING)[:EXAMPLES]
+        return Finding(self.name, evidence.subject, verdict, counts[HANGING], checked, counts, examples, note)
 
 
-def _kind(row: Row) -> str:
+def kind(row: Row | Mapping[str, Any]) -> str:
+    """Return the kind of an open transaction, by the fields of `verifiers.evidence.OPEN_TRANSACTIONS`, as above."""
     if row["listed"] and row["coordinator_producer_id"] == row["producer_id"] and row["coordinator_state"] not in _ENDED:
         return "ongoing"
-    return "hanging" if _open_ms(row) > row["timeout_ms"] else "young"
+    return HANGING if _open_ms(row) > row["timeout_ms"] else "young"
 
 
 def _undecided(found: Sequence[Row]) -> Wording:
     """Why open transactions may still end, with the first of each kind."""
     reasons = {"ongoing": "ongoing at their coordinator", "young": "not open for longer than their timeout"}
-    firsts = {kind: [row for row in found if _kind(row) == kind] for kind in reasons}
-    return joined(_of_kind(reasons[kind], rows) for kind, rows in firsts.items() if rows)
+    firsts = {one: [row for row in found if kind(row) == one] for one in reasons}
+    return joined(_of_kind(reasons[one], rows) for one, rows in firsts.items() if rows)
 
 
 def _of_kind(reason: str, rows: Sequence[Row]) -> Detail:
@@ -87,7 +91,7 @@ def _of_kind(reason: str, rows: Sequence[Row]) -> Detail:
 
 def _example(row: Row) -> Example:
     """Place the example at the first record; its time is that of the last."""
-    return Example("hanging", row["partition"], row["first_offset"], None, row["last_timestamp_ms"], _detail(row))
+    return Example(HANGING, row["partition"], row["first_offset"], None, row["last_timestamp_ms"], _detail(row))
 
 
 def _detail(row: Row) -> str:
@@ -106,5 +110,5 @@ def _said(row: Row) -> str:
     return f"its coordinator has {row['transactional_id']!r} in state {row['coordinator_state']}{without}, {producer}"
 
 
-def _open_ms(row: Row) -> int:
+def _open_ms(row: Row | Mapping[str, Any]) -> int:
     return int(row["asked_at_ms"] - row["last_timestamp_ms"])

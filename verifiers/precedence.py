@@ -135,35 +135,44 @@ class Windows:
 
 def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, commits: Flags) -> Windows:
     """Compute the windows; the arguments are those of `Precedence.found`."""
-    committed, committer = _first_past(rows, reached)
+    committed, together = _first_past(rows, reached), np.zeros(len(rows["id"]), np.bool_)
     writer, readable = _readable(rows, batches, commits)
+    if len(reached["position"]):
+        together = (writer != _OUTSIDE) & (_own_position(rows, writer, reached) > rows["position"])
     missing, seen = _looked(rows["partition"], readable, looks)
     order = np.lexsort((seen, missing, rows["id"]))  # the first row of each record comes first
     kept = order[np.concatenate(([True], np.diff(rows["id"][order]) != 0))] if len(order) else order
-    committed, committer, writer, missing, seen = (one[kept] for one in (committed, committer, writer, missing, seen))
+    committed, missing, seen = (one[kept] for one in (committed, missing, seen))
     asked = committed < _NEVER
-    together = asked & (committer != _OUTSIDE) & (committer == writer)
-    early = asked & ~together & (missing > committed)
+    early = asked & ~together[kept] & (missing > committed)
     chosen = {name: column[kept] for name, column in rows.items()}
     return Windows(chosen, committed, missing, seen, asked, early)
 
 
-def _first_past(rows: Columns, reached: Columns) -> tuple[Longs, Longs]:
-    """Find when the first position past each row's record was committed, and by which producer's transaction."""
-    times, producers = np.full(len(rows["id"]), _NEVER), np.full(len(rows["id"]), np.int64(_OUTSIDE))
+def _first_past(rows: Columns, reached: Columns) -> Longs:
+    """Find when the first position past each row's record was committed."""
+    times = np.full(len(rows["id"]), _NEVER)
     for source in np.unique(reached["partition"]):
         mine, there = rows["source"] == source, np.flatnonzero(reached["partition"] == source)
-        there = there[np.lexsort((-reached["committed_at_ms"][there], reached["position"][there]))]
-        at = reached["committed_at_ms"][there]
-        first = np.minimum.accumulate(at[::-1])[::-1]  # of all positions from each on
-        place = np.arange(len(there))
-        which = np.minimum.accumulate(np.where(at == first, place, len(there))[::-1])[::-1]
+        there = there[np.argsort(reached["position"][there])]
+        first = np.minimum.accumulate(reached["committed_at_ms"][there][::-1])[::-1]  # of all positions from each on
         past = np.searchsorted(reached["position"][there], rows["position"][mine], side="right")
-        is_past = past < len(there)
-        chosen = which[np.minimum(past, len(there) - 1)]
-        times[mine] = np.where(is_past, at[chosen], _NEVER)
-        producers[mine] = np.where(is_past, reached["producer_id"][there][chosen], _OUTSIDE)
-    return times, producers
+        times[mine] = np.where(past < len(there), first[np.minimum(past, len(there) - 1)], _NEVER)
+    return times
+
+
+def _own_position(rows: Columns, writer: Longs, reached: Columns) -> Longs:
+    """Find the last position in the source of each row that transactions of its writer committed; -1 if they committed none.
+
+    It is not always the first one past the record that took effect: the marker of a transaction may come late, and that of the
+    next one, of another producer, before it.
+    """
+    sources = 1 + max(rows["source"].max(initial=0), reached["partition"].max())
+    of_reached = reached["producer_id"] * sources + reached["partition"]
+    order = np.lexsort((reached["position"], of_reached))
+    known, wanted = of_reached[order], writer * sources + rows["source"]
+    last = np.maximum(np.searchsorted(known, wanted, side="right") - 1, 0)
+    return np.where(known[last] == wanted, reached["position"][order][last], -1)
 
 
 def _readable(rows: Columns, batches: Columns, commits: Flags) -> tuple[Longs, Longs]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.rules import RequestRules
-from chaos.engine import ends, ledgers, program_statements, transaction_evidence
+from chaos.engine import ends, ledgers, open_transactions, program_statements, transaction_evidence
 from chaos.engine.processes import RunProcesses
 from chaos.engine.program_statements import Looks
 from chaos.engine.run_plan import Load, RunPlan
@@ -45,6 +46,8 @@ def observe(
     """
     processes.stop()
     ledgers.require(plan)
+    if "hanging" in plan.scenario.verify:
+        open_transactions.wait_until_decided(partial(open_transactions.of_output, kafka, plan.output))
     session = spark()
     offsets, reached = ends.settled(kafka, plan.judged, positions)
     spark_session.suit_logs(session, offsets.values())

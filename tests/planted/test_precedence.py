@@ -128,6 +128,22 @@ def test_positions_in_the_transaction_of_their_rows():
         assert not found.early.any()
 
 
+def test_a_marker_that_comes_after_a_later_position():
+    """Two producers take turns. The first one's transaction is decided, and its marker waits; the second one's takes effect."""
+    rows = [(0, 0, 0, 0, 0, 0), (1, 0, 1, 0, 1, 0)]
+    batches = [(0, 0, 0, 7, True, ""), (0, 1, 1, 8, True, ""), (0, 2, 2, 8, True, "COMMIT"), (0, 3, 3, 7, True, "COMMIT")]
+    looks = [(0, 0, 0, 1900, 1000), (0, 1, 4, 2100, 2000)]
+
+    def early(*reached):
+        made = History(rows, {}, looks, list(reached), batches, [])
+        return made.judged().early.tolist()
+
+    assert early((0, 1, 1950, 7), (0, 2, 1500, 8)) == [False, False]
+    assert early((0, 2, 1500, 8)) == [True, False]  # nothing shows that the first one has its position, too
+    assert early((0, 1, 1950, 8), (0, 2, 1500, 8)) == [True, False]
+    assert early((1, 1, 1950, 7), (0, 2, 1500, 8)) == [True, False]  # of another source partition
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_program_that_commits_before_its_rows(transactional):
     """Each record is early that a look did not find after its commit; no window is longer than it was."""
