@@ -1,6 +1,5 @@
 // Copies a topic in transactions with @platformatic/kafka; see README.md beside this folder.
 
-const { once } = require("node:events");
 const { Consumer, FetchIsolationLevels, Producer } = require("@platformatic/kafka");
 
 const RECORDS = 200;
@@ -33,13 +32,13 @@ const opened = () =>
     isolationLevel: FetchIsolationLevels.READ_COMMITTED,
   });
 
-// The next records, of which there is at least one.
-async function polled(stream) {
+// The next record, and those that are there already.
+async function polled(stream, messages) {
   const batch = [];
-  while (batch.length === 0) {
-    let message;
-    while (batch.length < RECORDS && (message = stream.read()) !== null) batch.push(message);
-    if (batch.length === 0) await once(stream, "readable");
+  while (batch.length === 0 || (batch.length < RECORDS && stream.readableLength > 0)) {
+    const { value, done } = await messages.next();
+    if (done) throw new Error("the stream has ended");
+    batch.push(value);
   }
   return batch;
 }
@@ -68,14 +67,16 @@ async function copied(number, batch) {
 async function main() {
   consumer.on("consumer:group:join", ({ assignments }) => started(assignments));
   let stream = await opened();
+  let messages = stream[Symbol.asyncIterator]();
   say({ event: "started" });
   for (let number = 1; ; number++) {
-    const batch = await polled(stream);
+    const batch = await polled(stream, messages);
     say({ got: batch.map(({ topic, partition, offset }) => [topic, partition, Number(offset)]) });
     if (!(await copied(number, batch))) {
       await stream.close();
       started(consumer.assignments);
       stream = await opened();
+      messages = stream[Symbol.asyncIterator]();
     }
   }
 }
