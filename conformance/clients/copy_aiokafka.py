@@ -21,7 +21,7 @@ def say(**statement: object) -> None:
     sys.stdout.flush()
 
 
-class Said(ConsumerRebalanceListener):
+class Said(ConsumerRebalanceListener):  # type: ignore[misc]  # the package is not in the environment of the tests
     """Reports assignments; the consumer finds the offsets itself, so they are null."""
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
