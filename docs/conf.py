@@ -36,7 +36,7 @@ CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fa
         "Extend": ["docs/adapters", "docs/plugins", "docs/adding-a-fault"],
         "Reference": ["docs/reference"],
         "Concepts": ["docs/claims", "docs/proofs", "docs/cost", "docs/concepts/*"],
-        "Examples and findings": ["examples/README", "museum/README", "docs/findings/README"],
+        "Examples and findings": ["examples/README", "museum/README", "conformance/README", "docs/findings/README"],
         "Project": ["README", "docs/comparison", "ARCHITECTURE", "docs/adr/README", "CONTRIBUTING", "SECURITY", "CHANGELOG"],
     },
     "docs/adr/README": {"": ["docs/adr/[0-9]*"]},
@@ -54,6 +54,7 @@ include_patterns = [
     "examples/*/README.md",
     "museum/README.md",
     "museum/*/README.md",
+    "conformance/README.md",
     "*.md",
 ]
 exclude_patterns = [".*", "site", "runs", "mutants", "allure-*", "chaos", "tests", "pipelines", "toxiproxy", "**/node_modules"]

@@ -197,6 +197,30 @@ def museum(
 
 
 @app.command()
+def conformance(
+    clients: Annotated[
+        list[str] | None, typer.Argument(help="names of clients (--list); without one, all that this machine can run")
+    ] = None,
+    *,
+    shard: Annotated[str, typer.Option(metavar="N/COUNT", help="only every COUNT-th case, from the N-th on")] = "1/1",
+    listed: Annotated[bool, typer.Option("--list", help="only list the cases, and what this machine lacks for them")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="run nothing: write the table of all runs in the folder here, and as JSON", show_default=False),
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="the folder of run directories, perhaps of several machines")] = Path("runs"),
+    folder: Annotated[Path, typer.Option(help="the folder of the table, in a clone of this project")] = Path("conformance"),
+) -> None:
+    """Run each Kafka client under the same faults, and write a table of what each of them did."""
+    from chaos.cli import conformance as table  # noqa: PLC0415
+
+    asked = table.Asked(tuple(clients or ()), table.Shard.of(shard), folder, runs)
+    if listed:
+        raise typer.Exit(table.show(asked, typer.echo))
+    raise typer.Exit(table.write(asked, page, typer.echo) if page else table.run(asked, typer.echo))
+
+
+@app.command()
 def plan(
     file: Annotated[Path | None, typer.Argument(help="the scenarios file, as with -s", show_default=False)] = None,
     scenarios: Scenarios = _FILE,

@@ -116,7 +116,7 @@ def test_the_pages_have_commands_of_each_program() -> None:
 
 def test_a_tag_of_a_page_is_one_of_the_scenarios(pytestconfig: pytest.Config) -> None:
     """`pytest -m "chaos and smoke"` selects something in the files that it names, or in those of this repository."""
-    patterns = ("scenarios.yaml", "examples/**/scenarios.yaml", "museum/*/scenarios.yaml")
+    patterns = ("scenarios.yaml", "examples/**/scenarios.yaml", "museum/*/scenarios.yaml", "conformance/scenarios.yaml")
     files = {path: load(path) for pattern in patterns for path in sorted(ROOT.glob(pattern))}
     without = []
     typed = (command for page in PAGES for block in blocks(page) for command in commands(block))

@@ -87,6 +87,21 @@ def test_every_hole_of_the_museum_is_shown_each_night(workflow: Mapping[str, Any
     assert not all(one.is_control for file in files for one in file.scenarios)
 
 
+def test_the_shards_of_the_conformance_table_are_all_its_cases(workflow: Mapping[str, Any]) -> None:
+    """Each shard within its limit, with time left for what follows; the table is made of what all have left."""
+    job, table = workflow["conformance"], workflow["conformance-table"]
+    shards = job["strategy"]["matrix"]["shard"]
+    (step,) = (step for step in job["steps"] if "chaos conformance" in step.get("run", ""))
+    cases = load(ROOT / "conformance" / "scenarios.yaml").scenarios
+
+    assert shards == list(range(1, len(shards) + 1))
+    assert step["run"].endswith(f"--shard ${{{{ matrix.shard }}}}/{len(shards)}")
+    assert len(cases) / len(shards) * SCENARIO_S <= step["timeout-minutes"] * 60
+    assert step["timeout-minutes"] + 10 <= job["timeout-minutes"]
+    assert job["strategy"]["fail-fast"] is False
+    assert (table["needs"], table["if"]) == ("conformance", "always()")
+
+
 def test_tags_that_no_part_selects_or_two_do_are_noticed(parts: Mapping[str, Expression]) -> None:
     """Whoever adds a scenario thinks of its tags, and not of the night."""
     text = SCENARIOS.read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from tests.unit.scenario.validator import problems
 PATH = Path(__file__).parents[3] / "scenarios.yaml"
 EXAMPLES = sorted(path for path in PATH.parent.glob("examples/**/scenarios.yaml") if "node_modules" not in path.parts)
 MUSEUM = sorted(PATH.parent.glob("museum/*/scenarios.yaml"))
+CONFORMANCE = PATH.with_name("conformance") / "scenarios.yaml"
 DEMO = PATH.with_name("chaos") / "demo" / "files" / "scenarios.yaml"
 LONGEST_TITLE = 72
 
@@ -30,7 +31,9 @@ def test_every_scenario_of_this_repository_loads_and_can_be_planned(file: Scenar
         assert from_json(to_json(schedule)) == schedule
 
 
-@pytest.mark.parametrize("path", [PATH, DEMO, *EXAMPLES, *MUSEUM], ids=lambda path: str(path.relative_to(PATH.parent)))
+@pytest.mark.parametrize(
+    "path", [PATH, DEMO, CONFORMANCE, *EXAMPLES, *MUSEUM], ids=lambda path: str(path.relative_to(PATH.parent))
+)
 def test_a_title_fits_into_one_line_of_a_terminal(path: Path) -> None:
     """Terminals, reports and tables show titles beside a verdict; words of a matrix count too."""
     too_long = [scenario.title for scenario in load(path).scenarios if len(scenario.title) > LONGEST_TITLE]
