@@ -50,8 +50,10 @@ def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
         pytest.fail("the phase began")
 
     began, ended = load(path)
-    assert (began.value, ended.value) == (
-        PhaseBegan(phase="observe"),
+    assert isinstance(began.value, PhaseBegan)
+    assert began.value.load is not None
+    assert (began.value.phase, ended.value) == (
+        "observe",
         PhaseFailed(phase="observe", error="KeyboardInterrupt: SIGTERM"),
     )
 

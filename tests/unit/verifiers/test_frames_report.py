@@ -19,7 +19,7 @@ def example(anomaly, key, detail, place=""):
 
 def report(*findings):
     """A report without frames."""
-    frames = dict.fromkeys(("lost", "duplicated", "wrong", "phantom", "late"))
+    frames = dict.fromkeys(("lost", "duplicated", "wrong", "phantom", "late", "repeated"))
     return verifiers.Report(60, 61, ("order_id", "line"), ("amount",), findings, **frames)
 
 
