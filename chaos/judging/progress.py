@@ -95,7 +95,8 @@ def check(
     if not limitation and not found and ended is None:
         limitation = _behind(events, grown, slo_s, total, watched_s)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
-    note = limitation or _note(events) + (_load(events) if found else "")
+    stopped_s = watched_s if any(example.anomaly == "no recovery" for example in found) else 0.0
+    note = limitation or _note(events, stopped_s) + (_load(events) if found else "")
     return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), note)
 
 
@@ -238,8 +239,14 @@ def _too_short(recovered: Sequence[Recovery], slo_s: float, is_left: Callable[[i
     return ""
 
 
-def _note(events: Sequence[Event]) -> str:
-    still_s, blocked_s = longest_standstill_s(events), longest_blocked_s(events)
+def _note(events: Sequence[Event], stopped_s: float = 0.0) -> str:
+    """Tell the longest standstill.
+
+    Args:
+        stopped_s: until when the output was watched if it never went on; else 0.
+    """
+    last_s = max((event.elapsed_s for event in growths(events)), default=0.0)
+    still_s, blocked_s = max(longest_standstill_s(events), stopped_s - last_s), longest_blocked_s(events)
     said = f"longest standstill {still_s:.1f} s, last stable offset blocked for {blocked_s:.1f} s"
     samples = [sample for _, sample in of_type(events, PipelineSampled)]
     return f"{said}, at most {max(sample.lag for sample in samples)} records behind" if samples else said

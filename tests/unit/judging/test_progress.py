@@ -279,6 +279,16 @@ def test_readers_may_be_blocked_for_as_long_as_declared(slo_s, verdict):
     assert all("partition 1" in keep(example.words) for example in finding.examples)
 
 
+def test_the_note_tells_how_long_an_output_stood_still_that_never_went_on():
+    """It is no standstill between two growths, and is the longest all the same."""
+    events = history(*STEADY, (3, "inject", "kill"), (200, "begin", "observe"))
+
+    finding = progress.check(events, 60, TOTAL, "sink")
+
+    assert finding.counts["no recovery"] == 1
+    assert str(finding.note).startswith("longest standstill 198.0 s")
+
+
 @pytest.mark.parametrize(("load", "told"), [(18.4, True), (4.9, False), (None, False)])
 def test_a_slow_recovery_on_a_busy_machine(load, told):
     """The verdict stays, and the note says what else may have been the cause."""
