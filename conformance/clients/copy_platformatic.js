@@ -22,13 +22,14 @@ const started = (assignments) => {
   if (partitions.length > 0) say({ start: partitions.map((partition) => [SOURCE, partition, null]) });
 };
 
-// Begins to read at the committed positions.
+// Begins to read at the committed positions. With "fail" as the fallback, 2.12.1 also demands positions of partitions
+// that other members have, and ends.
 const opened = () =>
   consumer.consume({
     topics: [SOURCE],
     autocommit: false,
     mode: "committed",
-    fallbackMode: "fail",
+    fallbackMode: "earliest",
     isolationLevel: FetchIsolationLevels.READ_COMMITTED,
   });
 
