@@ -11,7 +11,12 @@ const consumer = new Consumer({
   sessionTimeout: 6_000,
   heartbeatInterval: 1_000,
 });
-const producer = new Producer({ ...kafka, idempotent: true, transactionalId: TRANSACTIONAL_ID });
+const producer = new Producer({
+  ...kafka,
+  idempotent: true,
+  transactionalId: TRANSACTIONAL_ID,
+  timeout: 20_000, // of a transaction, too
+});
 
 // One line, in one piece.
 const say = (statement) => process.stdout.write(JSON.stringify(statement) + "\n");
