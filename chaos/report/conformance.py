@@ -43,7 +43,7 @@ WORDS: Mapping[tuple[str, str], str] = {
 """(verifier, anomaly) -> the word of a cell. Other anomalies follow from these, and are shown if none of these was found."""
 _OF_TIME = frozenset({"stuck", "blocked", "slow"})  # these count faults, not records
 _COLUMNS = (Verdict.VALID.name, *dict.fromkeys(WORDS.values()), OTHER, NOT_SENT, Verdict.UNKNOWN.name, NOT_ASKED, NOT_RUN)
-_OURS = "slf4j"  # a package beside the client's, by the beginning of its artifact
+_BESIDE = "slf4j"  # logs what the client says; it is not the client
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _run(file: Path) -> Run:
     listed = (
         packages if isinstance(packages, list) else [one for own in packages.values() if isinstance(own, list) for one in own]
     )
-    version = next((str(one) for one in listed if _OURS not in str(one)), f"Spark {versions.get('spark', 'unknown')}")
+    version = next((str(one) for one in listed if _BESIDE not in str(one)), f"Spark {versions.get('spark', 'unknown')}")
     return Run(report, folder, version, {str(part): str(number) for part, number in versions.items()})
 
 
@@ -247,7 +247,7 @@ def _when(ran: Sequence[Run]) -> str:
 def _on(ran: Sequence[Run]) -> str:
     parts: dict[str, set[str]] = {}
     for run in ran:
-        for part in ("kafka", "spark", "java", "chaos"):
+        for part in ("kafka", "spark", "java"):
             if part in run.versions:
                 parts.setdefault(part, set()).add(run.versions[part])
     named = ", ".join(f"{part.capitalize()} {' and '.join(sorted(numbers))}" for part, numbers in parts.items())

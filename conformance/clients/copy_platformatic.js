@@ -11,7 +11,12 @@ const consumer = new Consumer({
   sessionTimeout: 6_000,
   heartbeatInterval: 1_000,
 });
-const producer = new Producer({ ...kafka, idempotent: true, transactionalId: TRANSACTIONAL_ID });
+const producer = new Producer({
+  ...kafka,
+  idempotent: true,
+  transactionalId: TRANSACTIONAL_ID,
+  timeout: 20_000, // of a transaction, too
+});
 
 // One line, in one piece.
 const say = (statement) => process.stdout.write(JSON.stringify(statement) + "\n");
@@ -22,13 +27,14 @@ const started = (assignments) => {
   if (partitions.length > 0) say({ start: partitions.map((partition) => [SOURCE, partition, null]) });
 };
 
-// Begins to read at the committed positions.
+// Begins to read at the committed positions. With "fail" as the fallback, 2.12.1 also demands positions of partitions
+// that other members have, and ends.
 const opened = () =>
   consumer.consume({
     topics: [SOURCE],
     autocommit: false,
     mode: "committed",
-    fallbackMode: "fail",
+    fallbackMode: "earliest",
     isolationLevel: FetchIsolationLevels.READ_COMMITTED,
   });
 
