@@ -1,6 +1,8 @@
-"""Copies a topic in transactions of a hundred records; one that fails is aborted and done again.
+"""Copies a topic in transactions of a hundred records; one that fails is aborted.
 
-client.py BOOTSTRAP SOURCE SINK GROUP
+client.py BOOTSTRAP SOURCE SINK GROUP again|end
+
+With "again" an aborted batch is copied again; with "end" the program ends by the error.
 """
 
 import sys
@@ -22,10 +24,10 @@ def batch_of(consumer: Consumer) -> list[Message]:
 
 def main() -> None:
     """Until it is ended."""
-    bootstrap, source, sink, group = sys.argv[1:]
+    bootstrap, source, sink, group, after_abort = sys.argv[1:]
     kafka = {"bootstrap.servers": bootstrap}
     consumer = Consumer({**kafka, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
-    writing = {"transactional.id": group, "linger.ms": 200, "socket.timeout.ms": 2000, "message.timeout.ms": 3000}
+    writing = {"transactional.id": group, "linger.ms": 200, "socket.timeout.ms": 2000, "message.timeout.ms": 6000}
     producer = Producer({**kafka, **writing})
     producer.init_transactions(WITHIN_S)
     consumer.subscribe([source])
@@ -46,6 +48,8 @@ def main() -> None:
                 if not error.args[0].txn_requires_abort():
                     raise
                 producer.abort_transaction(WITHIN_S)
+                if after_abort == "end":
+                    raise
 
 
 if __name__ == "__main__":
