@@ -88,22 +88,12 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
         due = replace(due, rows=compared.of_source(due.rows), count=due.count - compared.records)
         logs = replace(logs, sink=compared.of_sink(logs.sink))
     narrow = _narrowed(logs, asked, due, copied, anywhere=anywhere)
-    doubles = None if copied is None else copied.doubles
     sides = fixed.sink_of(lines)
     if narrow.are_none:
         nothing = row_ids.unsaid("")(narrow.sink)
         right = Evidence("sink", nothing.expected, narrow.sink, sides, positions, anywhere=anywhere, unordered=due.unordered)
         none = logs.source.limit(0)
-        return Prepared(
-            right,
-            unique=True,
-            unnamed=none,
-            why="",
-            copied=narrow.proved,
-            compared=compared,
-            by_model=True,
-            doubles=doubles,
-        )
+        return Prepared(right, unique=True, unnamed=none, why="", copied=narrow.proved, compared=compared, by_model=True)
     found = asked.answering(narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
     if found.unsaid:
         raise InconclusiveError(found.unsaid)
@@ -130,7 +120,6 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Prepared:
         compared=compared,
         alike=narrow.proved,
         by_model=True,
-        doubles=doubles,
     )
 
 
