@@ -61,7 +61,7 @@ class Prepared:
         undecided: number of sink rows left out because compaction may have removed the records that they answer.
         compared: the rows and records in the evidence if a log begins above 0; None if none does.
         by_model: whether a query gives the demanded rows (`chaos.audit.query`): the verifiers judge them directly.
-        doubles: number of records of the source that demand the same row as an earlier one; None if ids are places, which do not
+        doubles: number of records of the source that demand the same row as an earlier one; None if ids are places, which never
             recur, or if a query says what equal records demand.
         otherwise: prepares the comparison by any keys, for a source whose ids are not places; None if this is that one.
     """
