@@ -5,13 +5,13 @@ the reason why nothing can be asked of this client.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from chaos.cli.museum import run_pytest
+from chaos.cli.museum import lacking, run_pytest
 from chaos.common import files
 from chaos.common.errors import RuntimeUnavailableError, ScenarioError
 from chaos.grammar.base import Message, did_you_mean
@@ -48,6 +48,10 @@ class Shard:
         if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
             raise ScenarioError(f"--shard {text}: write the number of the shard and how many there are, from 1/8 to 8/8")
         return cls(int(number), int(count))
+
+    def of_cases(self, cases: Sequence[Scenario]) -> Sequence[Scenario]:
+        """Return its cases; which ones these are does not depend on the machine."""
+        return cases[self.number - 1 :: self.count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +100,12 @@ def run(asked: Asked, say: Say) -> int:
         RuntimeUnavailableError: a client that is named cannot run on this machine.
     """
     wanted, _ = asked.cases()
-    lacking = _lacking(wanted)
-    for client, why in lacking.items():
+    missing = _missing(wanted)
+    for client, why in missing.items():
         if client in asked.clients:
             raise RuntimeUnavailableError(f"{client}: {why}")
         say(f"not run: {client}: {why}")
-    here = [one.name for one in wanted if one.matrix[table.CLIENT] not in lacking]
-    own = here[asked.shard.number - 1 :: asked.shard.count]
+    own = [one.name for one in asked.shard.of_cases(wanted) if one.matrix[table.CLIENT] not in missing]
     if not own:
         return 0
     places = [f"{asked.folder / FILE}::test_scenario[{name}]" for name in own]
@@ -140,23 +143,17 @@ def write(asked: Asked, page: Path, say: Say) -> int:
 def show(asked: Asked, say: Say) -> int:
     """List the cases of a shard, and what this machine lacks for their clients; the exit code."""
     wanted, _ = asked.cases()
-    lacking = _lacking(wanted)
-    for one in wanted[asked.shard.number - 1 :: asked.shard.count]:
-        why = lacking.get(one.matrix[table.CLIENT], "")
+    missing = _missing(wanted)
+    for one in asked.shard.of_cases(wanted):
+        why = missing.get(one.matrix[table.CLIENT], "")
         say(f"{one.name:64}{one.title}{f' (not here: {why})' if why else ''}")
     return 0
 
 
-def _lacking(wanted: Sequence[Scenario]) -> Mapping[str, str]:
+def _missing(wanted: Iterable[Scenario]) -> Mapping[str, str]:
     """Client -> the runtime that its packages need and this machine lacks."""
-    lacking: dict[str, str] = {}
-    for client, one in {one.matrix[table.CLIENT]: one for one in wanted}.items():
-        try:
-            if one.pipeline.required_packages is not None:
-                one.pipeline.required_packages.recipe()
-        except RuntimeUnavailableError as error:
-            lacking[client] = str(error)
-    return lacking
+    of_client = {one.matrix[table.CLIENT]: lacking(one) for one in wanted}
+    return {client: why for client, why in of_client.items() if why}
 
 
 def _not_asked(file: Path) -> list[table.Case]:

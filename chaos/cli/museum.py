@@ -14,6 +14,7 @@ from chaos.common.errors import RuntimeUnavailableError, ScenarioError
 from chaos.grammar.base import did_you_mean
 from chaos.install import artifacts, jars, kafka_versions, packages, spark_versions
 from chaos.scenario.load import load
+from chaos.scenario.model import Scenario
 
 FILE = "scenarios.yaml"
 Echo = Callable[[str], None]
@@ -40,13 +41,7 @@ class Hole:
 
     def lacking(self) -> str:
         """Return the runtime that its packages need and this machine lacks; "" if none is missing."""
-        for scenario in load(self.file).scenarios:
-            try:
-                if scenario.pipeline.required_packages is not None:
-                    scenario.pipeline.required_packages.recipe()
-            except RuntimeUnavailableError as error:
-                return str(error)
-        return ""
+        return next(filter(None, map(lacking, load(self.file).scenarios)), "")
 
     def fetch(self, echo: Echo) -> str:
         """Fetch the versions of Kafka, Spark and packages that it needs, and name the packages.
@@ -99,6 +94,17 @@ def checks(museum: Path, echo: Echo) -> Mapping[str, Callable[[], str]]:
         ScenarioError: there is no such museum.
     """
     return {hole.name: partial(hole.fetch, echo) for hole in holes_of(museum)}
+
+
+def lacking(scenario: Scenario) -> str:
+    """Return the runtime that the packages of a scenario need and this machine lacks; "" if none is missing."""
+    packages_ = scenario.pipeline.required_packages
+    try:
+        if packages_ is not None:
+            packages_.recipe()
+    except RuntimeUnavailableError as error:
+        return str(error)
+    return ""
 
 
 def run_pytest(words: list[str]) -> int:

@@ -65,6 +65,20 @@ def test_shards_share_the_cases(asked, ran):
     assert [names(words) for words in ran] == [["step-produce-one"], ["step-endtxn-one"], ["step-fetch-one"]]
 
 
+def test_shards_of_unlike_machines_share_the_cases(asked, ran, monkeypatch):
+    """What one machine lacks another may have: the cases of a shard are the same on both."""
+    conformance.run(with_(asked, shard=Shard(1, 2)), print)
+    monkeypatch.setattr(conformance, "lacking", lambda _: "")
+    conformance.run(with_(asked, shard=Shard(1, 2)), print)
+    conformance.run(with_(asked, shard=Shard(2, 2)), print)
+
+    lacking, first, second = map(names, ran)
+    assert sorted(first + second) == [
+        f"step-{step}-{client}" for step in ("endtxn", "fetch", "produce") for client in ("one", "two")
+    ]
+    assert lacking == [name for name in first if name.endswith("-one")]
+
+
 def test_what_cannot_run_here_is_told(asked, ran):
     """It is left out; if it is named, it is an error."""
     said: list[str] = []
