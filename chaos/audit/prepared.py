@@ -115,7 +115,8 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
 
 def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Prepared:
     wanted = _wanted(logs.source, demanded)
-    copied = None if anywhere else copies.compare(wanted, logs.sink, logs.fixed.processed, logs.records, limits)
+    processed = logs.fixed.processed
+    copied = None if anywhere else copies.compare(wanted, logs.sink, processed, logs.records, limits, doubles=True)
     if copied is not None and not len(copied.doubtful):
         return _of_copy(logs, copied, wanted)
     narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
@@ -135,7 +136,7 @@ def _copy_behind_the_cut(logs: Logs, demanded: Model, asked: expired.Question, l
         return None
     left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
     wanted = _wanted(left.source, demanded)
-    copied = copies.compare(wanted, left.sink, asked.positions, logs.records, limits)
+    copied = copies.compare(wanted, left.sink, asked.positions, logs.records, limits, doubles=True)
     if copied is None or not copied.rows or len(copied.doubtful):
         return None
     return replace(_of_copy(left, copied, wanted), compared=compared)

@@ -32,7 +32,7 @@ def compared(spark):
 
     def ask(source, sink, positions=PROCESSED, limits=CHUNKED):
         logs = [arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink)]
-        found = on_executors.compare(*logs, positions, len(source) + len(sink), limits)
+        found = on_executors.compare(*logs, positions, len(source) + len(sink), limits, doubles=True)
         if found is None:
             return None, None
         return {row["key"] for one in logs for row in alignment.of_doubtful_keys(one, found).collect()}, found
@@ -160,8 +160,8 @@ def test_chunks_are_larger_in_larger_logs():
 def test_who_compares(monkeypatch, records):
     """Executors, from so many records on."""
     asked = []
-    monkeypatch.setattr(on_executors, "compare", lambda *_asked: asked.append("executors"))
-    monkeypatch.setattr(alignment, "compare", lambda *_asked: asked.append("driver"))
+    monkeypatch.setattr(on_executors, "compare", lambda *_asked, **_how: asked.append("executors"))
+    monkeypatch.setattr(alignment, "compare", lambda *_asked, **_how: asked.append("driver"))
 
     copies.compare(None, None, {}, records, Limits(driver_rows=10))
 

@@ -78,14 +78,17 @@ def worth_asking(rows: int, limits: Limits) -> int:
     return max(limits.small_rows, min(limits.most_rows, rows // SHARE))
 
 
-def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
+def compare(
+    wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT, *, doubles: bool = False
+) -> Copied | None:
     """Compare the sink with the demanded records; None if nothing is certain.
 
     Args:
         wanted: partition, offset, key and value of demanded records; the sink has these columns, too.
         positions: how far each partition of the source was processed; 0 for a missing partition.
+        doubles: whether the doubles of the demanded records are counted, too.
     """
-    compared = _Comparison(limits)
+    compared = _Comparison(limits, doubles=doubles)
     try:
         with ThreadPoolExecutor(2) as pool:
             ours, theirs = pool.map(partial(_side, limits), (wanted, sink))
@@ -164,12 +167,12 @@ def _piece(log: DataFrame, where: str | None) -> Longs:
 class _Comparison:
     """Goes through both logs at once; rows are columns of offset, print and key."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, doubles: bool) -> None:
         self._limits = limits
         self._doubtful = [np.empty(0, np.int64)]
         self._aligned: list[Longs] | None = [np.empty((5, 0), np.int64)]
         self._runs = self._breaks = self._records = 0
-        self._prints = [np.empty(0, np.int64)]  # of the records, as long as they may be held
+        self._prints: list[Longs] | None = [np.empty(0, np.int64)] if doubles else None  # of the records, if they may be held
 
     def go_on(self, partition: int, pairs: Iterable[_Pair], position: int) -> None:
         """Compare a partition, however it is cut into pieces."""
@@ -188,12 +191,14 @@ class _Comparison:
     def result(self, rows: int) -> Copied:
         """Return the result, once all partitions were compared."""
         aligned = None if self._aligned is None else Runs(*np.concatenate(self._aligned, axis=1))
-        doubles = _doubles(self._prints) if self._records <= self._limits.most_rows else None
+        doubles = None if self._prints is None else _doubles(self._prints)
         return Copied(rows, np.unique(np.concatenate(self._doubtful)), aligned, doubles)
 
     def _remember(self, prints: Longs) -> None:
         self._records += len(prints)
-        if self._records <= self._limits.most_rows:
+        if self._records > self._limits.most_rows:
+            self._prints = None
+        if self._prints is not None:
             self._prints.append(prints.copy())  # not a view of the piece, which would keep all of it
 
     def _align(self, partition: int, left: Longs, right: Longs, position: int) -> tuple[int, int]:

@@ -5,8 +5,8 @@ chunks after it are alike again. The hash of a chunk depends on the order of its
 
     H(rows) = sum of print[i] * B^i mod 2^64        H(a + b) = H(a) + B^len(a) * H(b)
 
-So each executor makes parts of the rows that it reads, however the log is split, and nothing is shuffled. The offsets of a part
-have no hole, so three numbers give the places of all its rows.
+So each executor makes parts of the rows that it reads, however the log is split, and no row is shuffled. The offsets of a part
+have no hole, so three numbers give the places of all its rows. Prints are shuffled only to count equal ones (`dealer`).
 
 Executors may lack this project, so the module itself is sent to them: it imports numpy and pyarrow, and nothing else.
 """
@@ -25,7 +25,8 @@ COUNTED = f"{SCHEMA}, doubles long"
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _OF_LENGTH = np.uint64(0xD6E8FEB86659FD93)
 _ONE = np.uint64(1)
-_HOMES = 256
+_HOME_BITS = 8
+_HOMES = 1 << _HOME_BITS
 _HELD = 1 << 17  # prints that are dealt at once
 
 Longs = NDArray[np.int64]
@@ -80,7 +81,7 @@ def dealer(bits: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
 
 def _dealt(prints: Longs) -> pa.RecordBatch:
     """Deal prints by their first bits; their last bits say where chunks end."""
-    home = (prints.view(np.uint64) >> np.uint64(56)).astype(np.uint8)
+    home = (prints.view(np.uint64) >> np.uint64(64 - _HOME_BITS)).astype(np.uint8)
     ends = np.cumsum(np.bincount(home, minlength=_HOMES))
     offsets = (np.append(0, ends) * prints.itemsize).astype(np.int32)
     of_home = prints[np.argsort(home, kind="stable")]
@@ -97,10 +98,12 @@ def count_doubles(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """
     held = [np.empty(0, np.int64)]
     for batch in batches:
-        parts = batch.filter(batch.column(7).is_null())
+        *_, prints_of_home = batch.columns
+        parts = batch.filter(prints_of_home.is_null())
         if parts.num_rows:
-            yield _batch(COUNTED, [*parts.columns[:6], pa.nulls(len(parts), pa.int64())])
-        held += [np.frombuffer(prints, np.int64) for prints in batch.column(7).drop_null().to_pylist()]
+            *of_parts, _home, _prints = parts.columns
+            yield _batch(COUNTED, [*of_parts, pa.nulls(len(parts), pa.int64())])
+        held += [np.frombuffer(one, np.int64) for one in prints_of_home.drop_null().to_pylist()]
     prints = np.sort(np.concatenate(held))
     doubles = np.array([np.count_nonzero(prints[1:] == prints[:-1])])
     yield _batch(COUNTED, [*(pa.nulls(1, type_) for type_ in _types(SCHEMA)), doubles])

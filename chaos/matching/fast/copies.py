@@ -12,7 +12,13 @@ _DEFAULT = Limits()
 
 
 def compare(
-    wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], records: int, limits: Limits = _DEFAULT
+    wanted: DataFrame,
+    sink: DataFrame,
+    positions: Mapping[int, int],
+    records: int,
+    limits: Limits = _DEFAULT,
+    *,
+    doubles: bool = False,
 ) -> Copied | None:
     """Compare the sink with the demanded records; None if nothing is certain, or accelerators are off.
 
@@ -20,8 +26,10 @@ def compare(
         wanted: partition, offset, key and value of demanded records; the sink has these columns, too.
         positions: how far each partition of the source was processed; 0 for a missing partition.
         records: number of records in both logs, roughly.
+        doubles: whether the doubles of the demanded records are counted, too.
     """
     if are_off():
         return None
-    found = on_executors.compare(wanted, sink, positions, records, limits) if records >= limits.driver_rows else None
-    return alignment.compare(wanted, sink, positions, limits) if found is None else found
+    large = records >= limits.driver_rows
+    found = on_executors.compare(wanted, sink, positions, records, limits, doubles=doubles) if large else None
+    return alignment.compare(wanted, sink, positions, limits, doubles=doubles) if found is None else found

@@ -53,25 +53,28 @@ _Chunked = tuple[Parts, Longs, Hashes]  # as `chunks.assembled` returns it
 cloudpickle.register_pickle_by_value(chunks)  # type: ignore[no-untyped-call]
 
 
-def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], records: int, limits: Limits) -> Copied | None:
+def compare(
+    wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], records: int, limits: Limits, *, doubles: bool = False
+) -> Copied | None:
     """Compare the sink with the demanded records; None if that is left to the driver, which also finds records without a key.
 
     Args:
-        wanted, sink, positions: as in `alignment.compare`.
+        wanted, sink, positions, doubles: as in `alignment.compare`.
         records: number of records in both logs, roughly.
     """
     bits = _bits(records, limits)
     with ThreadPoolExecutor(2) as pool:
-        left, right = pool.map(partial(_parts, limits), (_with_doubles(wanted, bits), _split(sink, bits)))
+        demanded = _with_doubles(wanted, bits) if doubles else _split(wanted, bits)
+        left, right = pool.map(partial(_parts, limits), (demanded, _split(sink, bits)))
     if left is None or right is None:
         return None
-    left, doubles = _doubles(left)
+    left, number = _doubles(left) if doubles else (left, None)
     try:
         ours, theirs = chunks.assembled(left), chunks.assembled(right)
     except chunks.OverlapError:
         return None
     found = None if ours[0].keyless else _compared((wanted, sink), (ours, theirs), positions, bits, limits)
-    return None if found is None else replace(found, doubles=doubles)
+    return None if found is None else replace(found, doubles=number)
 
 
 def _bits(records: int, limits: Limits) -> int:
@@ -88,7 +91,7 @@ def _split(log: DataFrame, bits: int) -> DataFrame:
 
 
 def _with_doubles(log: DataFrame, bits: int) -> DataFrame:
-    """The parts of a log, and the numbers of doubles in some rows of their own; only prints are shuffled."""
+    """The parts of a log, and the numbers of doubles in some rows of their own; parts and prints are shuffled."""
     dealt = _prints(log).mapInArrow(chunks.dealer(bits), chunks.DEALT)
     return dealt.repartition("home").mapInArrow(chunks.count_doubles, chunks.COUNTED)
 
