@@ -1,4 +1,4 @@
-"""Running a program such as java, go or pip to its end; and signalling a process together with its descendants."""
+"""Running a program such as java, go or pip to its end; signalling a process with its descendants; the load of this machine."""
 
 import contextlib
 import os

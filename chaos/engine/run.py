@@ -220,9 +220,8 @@ def in_phase(history: History, name: str) -> Iterator[None]:
     """Run the block as a phase; record its begin, and its end or its error."""
     try:
         with signals.never_lost():
-            history.record(
-                PhaseBegan(phase=name, load=round(processes.load(), 1))
-            )  # an interrupt may come as soon as it is on disk
+            began = PhaseBegan(phase=name, load=round(processes.load(), 1))
+            history.record(began)  # an interrupt may come as soon as it is on disk
             yield
     except BaseException as error:
         history.record(PhaseFailed.by(name, error))

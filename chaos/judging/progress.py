@@ -95,7 +95,7 @@ def check(
     if not limitation and not found and ended is None:
         limitation = _behind(events, grown, slo_s, total, watched_s)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
-    stopped_s = watched_s if any(example.anomaly == "no recovery" for example in found) else 0.0
+    stopped_s = watched_s if counts["no recovery"] else 0.0
     note = limitation or _note(events, stopped_s) + (_load(events) if found else "")
     return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), note)
 
