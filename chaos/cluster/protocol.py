@@ -15,7 +15,7 @@ producer of each offset, and the end of each transaction. DescribeProducers, Lis
 import socket
 import struct
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from chaos.cluster.addresses import Address
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
+from verifiers.base import Bounds
 
 with warnings.catch_warnings():
     # kafka-python loads its schemas with these; Python 3.13 took the deprecation back
@@ -338,6 +339,16 @@ class OpenTransaction(NamedTuple):
     coordinator_epoch: int | None
     timeout_ms: int
     listed: bool
+
+
+def open_below(bootstrap: str, topic: str, ends: Mapping[int, Bounds]) -> Sequence[OpenTransaction]:
+    """List the open transactions of the partitions whose committed rows end below the last row; no other has one.
+
+    Raises:
+        KafkaException, InconclusiveError: as `open_transactions`.
+    """
+    behind = [partition for partition, one in ends.items() if one.lso < one.hw]
+    return open_transactions(bootstrap, topic, behind) if behind else []
 
 
 def open_transactions(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[OpenTransaction]:

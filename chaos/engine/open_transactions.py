@@ -29,8 +29,7 @@ def of_output(kafka: Kafka, output: Topic) -> Sequence[OpenTransaction]:
         KafkaException: no broker answers.
         InconclusiveError: a leader or a coordinator does not answer, or answers with an error.
     """
-    behind = [partition for partition, ends in kafka.offsets(*output).items() if ends.lso < ends.hw]
-    return protocol.open_transactions(kafka.bootstrap, output.name, behind) if behind else []
+    return protocol.open_below(kafka.bootstrap, output.name, kafka.offsets(*output))
 
 
 def wait_until_decided(open_now: Callable[[], Sequence[OpenTransaction]], within_s: float = WITHIN_S) -> None:

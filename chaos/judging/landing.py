@@ -238,9 +238,7 @@ def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: 
     """Ask the brokers for open transactions, only of partitions that were not read to their ends."""
     from chaos.cluster import protocol  # noqa: PLC0415 - likewise
 
-    behind = [partition for partition, ends in bounds.items() if ends.lso < ends.hw]
-    found = protocol.open_transactions(bootstrap, topic, behind) if behind else []
-    return arrow.made(spark, list(found), evidence.OPEN_TRANSACTIONS)
+    return arrow.made(spark, list(protocol.open_below(bootstrap, topic, bounds)), evidence.OPEN_TRANSACTIONS)
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
