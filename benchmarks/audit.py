@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from audit_planted import LAYOUTS, PARTITIONS, RECURRING, plant
 from audit_ways import GROUP, SINK, SOURCE, work
 from confluent_kafka import Consumer, Producer, TopicPartition
+from figures import peak_mb, ratio
 from pyspark.sql import SparkSession
 
 from chaos.engine.environment import Environment
@@ -131,12 +132,7 @@ def _cpu_s(pid: int) -> float:
 def _peak_mb(pid: int) -> float:
     """Memory of a process and its children, each at its own peak."""
     process = psutil.Process(pid)
-    lines = [
-        line
-        for one in (process, *process.children(recursive=True))
-        for line in Path(f"/proc/{one.pid}/status").read_text(encoding="ascii").splitlines()
-    ]
-    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    return sum(peak_mb(one.pid) for one in (process, *process.children(recursive=True)))
 
 
 @contextmanager
@@ -199,16 +195,11 @@ def _print(title: str, measured: dict[str, Measured], truth: Counter[str], recor
     print(f"\n{title:24} median s   best s  records/s {of:>8}    CPU s {of:>8}  peak MB  found")
     for way, one in measured.items():
         times = (statistics.median(one.seconds), min(one.seconds), records / statistics.median(one.seconds))
-        ratios = (_ratio(one.seconds, scan.seconds), statistics.median(one.cpu_s), _ratio(one.cpu_s, scan.cpu_s))
+        ratios = (ratio(one.seconds, scan.seconds), statistics.median(one.cpu_s), ratio(one.cpu_s, scan.cpu_s))
         wrong = any(one.counts.get(name, truth[name]) != truth[name] for name in ("duplicates", "gaps", "values"))
         found = " ".join(f"{name} {count}" for name, count in one.counts.items()) + (" !!" if wrong else "")
         figures = f"{times[0]:8.2f} {times[1]:8.2f} {times[2]:10.0f} {ratios[0]:8.2f} {ratios[1]:8.2f} {ratios[2]:8.2f}"
         print(f"{way:24} {figures} {one.peak_mb:8.0f}  {found}", flush=True)
-
-
-def _ratio(mine: Sequence[float], other: Sequence[float]) -> float:
-    """The ratio within a turn, so that the state of the machine cancels out."""
-    return statistics.median(here / there for here, there in zip(mine, other, strict=True))
 
 
 def _parsed() -> argparse.Namespace:

@@ -16,13 +16,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 from audit_planted import RECURRING, plant
+from figures import peak_mb, ratio
 
 from chaos.cluster import addresses
 from chaos.cluster.spark import Spark
@@ -96,14 +97,9 @@ def _audit(folder: Path, spark: Spark, cores: int, measured: Measured, identity:
 def _look(process: psutil.Process, measured: Measured) -> None:
     """Remember the peaks of a driver: the command itself and the JVM that it started."""
     with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-        measured.python_mb = max(measured.python_mb, _peak_mb(process.pid))
+        measured.python_mb = max(measured.python_mb, peak_mb(process.pid))
         jvms = [one.pid for one in process.children(recursive=True) if one.name() == "java"]
-        measured.jvm_mb = max(measured.jvm_mb, *map(_peak_mb, jvms), 0.0)
-
-
-def _peak_mb(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+        measured.jvm_mb = max(measured.jvm_mb, *map(peak_mb, jvms), 0.0)
 
 
 @contextmanager
@@ -124,14 +120,9 @@ def _print(title: str, measured: Mapping[int, Measured]) -> None:
     first = next(iter(measured.values()))
     print(f"\n{title:24} median s    ratio   driver: Python MB   JVM MB   exit code")
     for cores, one in measured.items():
-        median, ratio = statistics.median(one.seconds), _ratio(one.seconds, first.seconds)
+        times = (statistics.median(one.seconds), ratio(one.seconds, first.seconds))
         ends = ", ".join(map(str, sorted(one.exits)))
-        print(f"cores {cores:<18} {median:8.1f} {ratio:8.2f} {one.python_mb:20.0f} {one.jvm_mb:8.0f}   {ends}", flush=True)
-
-
-def _ratio(mine: Sequence[float], other: Sequence[float]) -> float:
-    """The ratio within a turn, so that the state of the machine cancels out."""
-    return statistics.median(here / there for here, there in zip(mine, other, strict=True))
+        print(f"cores {cores:<18} {times[0]:8.1f} {times[1]:8.2f} {one.python_mb:20.0f} {one.jvm_mb:8.0f}   {ends}", flush=True)
 
 
 def _parsed() -> argparse.Namespace:
