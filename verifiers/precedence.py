@@ -11,7 +11,7 @@ clock, as in a run on one machine. A cluster elsewhere, and an audit, are not ju
 
 The window of a record goes from the commit to the row. Two bounds of its length are known: it lasted at least to the last look
 that did not find the row, and at most to the first that did. A program that stores positions in the transaction of their rows
-is right, whatever the times are.
+is right, whatever the times are; one that stores them in the transaction before is not.
 
 Easily confused with it: a lost record (`verifiers.gaps`), whose row never came, so that its window never closed; a program that
 promises at most once and commits first on purpose (`delivery: at_most_once`), which is not judged; and a system that goes on
@@ -135,10 +135,9 @@ class Windows:
 
 def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, commits: Flags) -> Windows:
     """Compute the windows; the arguments are those of `Precedence.found`."""
-    committed, together = _first_past(rows, reached), np.zeros(len(rows["id"]), np.bool_)
+    committed = _first_past(rows["source"], rows["position"], reached["partition"], reached)
     writer, readable = _readable(rows, batches, commits)
-    if len(reached["position"]):
-        together = (writer != _OUTSIDE) & (_own_position(rows, writer, reached) > rows["position"])
+    together = _in_one_transaction(rows, writer, reached, looks)
     missing, seen = _looked(rows["partition"], readable, looks)
     order = np.lexsort((seen, missing, rows["id"]))  # the first row of each record comes first
     kept = order[np.concatenate(([True], np.diff(rows["id"][order]) != 0))] if len(order) else order
@@ -149,30 +148,30 @@ def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, c
     return Windows(chosen, committed, missing, seen, asked, early)
 
 
-def _first_past(rows: Columns, reached: Columns) -> Longs:
-    """Find when the first position past each row's record was committed."""
-    times = np.full(len(rows["id"]), _NEVER)
-    for source in np.unique(reached["partition"]):
-        mine, there = rows["source"] == source, np.flatnonzero(reached["partition"] == source)
+def _first_past(wanted: Longs, positions: Longs, known: Longs, reached: Columns) -> Longs:
+    """Find when the first position past each record was committed, among those whose ``known`` is the record's ``wanted``."""
+    times = np.full(len(wanted), _NEVER)
+    for one in np.unique(known):
+        mine, there = wanted == one, np.flatnonzero(known == one)
         there = there[np.argsort(reached["position"][there])]
         first = np.minimum.accumulate(reached["committed_at_ms"][there][::-1])[::-1]  # of all positions from each on
-        past = np.searchsorted(reached["position"][there], rows["position"][mine], side="right")
+        past = np.searchsorted(reached["position"][there], positions[mine], side="right")
         times[mine] = np.where(past < len(there), first[np.minimum(past, len(there) - 1)], _NEVER)
     return times
 
 
-def _own_position(rows: Columns, writer: Longs, reached: Columns) -> Longs:
-    """Find the last position in the source of each row that transactions of its writer committed; -1 if they committed none.
+def _in_one_transaction(rows: Columns, writer: Longs, reached: Columns, looks: Columns) -> Flags:
+    """Find the rows whose own transaction may hold the position past their record.
 
-    It is not always the first one past the record that took effect: the marker of a transaction may come late, and that of the
-    next one, of another producer, before it.
+    It takes effect with them, though not always first: the marker of a transaction may come late, and that of the next one, of
+    another producer, before it. A producer has all rows of a transaction acknowledged before it commits. So a position of the
+    same producer is of an earlier transaction if a look that was requested after it found the row not even without its marker.
     """
-    sources = 1 + max(rows["source"].max(initial=0), reached["partition"].max())
-    of_reached = reached["producer_id"] * sources + reached["partition"]
-    order = np.lexsort((reached["position"], of_reached))
-    known, wanted = of_reached[order], writer * sources + rows["source"]
-    last = np.maximum(np.searchsorted(known, wanted, side="right") - 1, 0)
-    return np.where(known[last] == wanted, reached["position"][order][last], -1)
+    sources = 1 + max(rows["source"].max(initial=0), reached["partition"].max(initial=0))
+    wanted, known = writer * sources + rows["source"], reached["producer_id"] * sources + reached["partition"]
+    own = _first_past(wanted, rows["position"], known, reached)
+    absent_ms, _ = _looked(rows["partition"], rows["offset"] + 1, looks)
+    return (writer != _OUTSIDE) & (own < _NEVER) & (absent_ms <= own)
 
 
 def _readable(rows: Columns, batches: Columns, commits: Flags) -> tuple[Longs, Longs]:

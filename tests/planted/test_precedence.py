@@ -132,7 +132,7 @@ def test_a_marker_that_comes_after_a_later_position():
     """Two producers take turns. The first one's transaction is decided, and its marker waits; the second one's takes effect."""
     rows = [(0, 0, 0, 0, 0, 0), (1, 0, 1, 0, 1, 0)]
     batches = [(0, 0, 0, 7, True, ""), (0, 1, 1, 8, True, ""), (0, 2, 2, 8, True, "COMMIT"), (0, 3, 3, 7, True, "COMMIT")]
-    looks = [(0, 0, 0, 1900, 1000), (0, 1, 4, 2100, 2000)]
+    looks = [(0, 0, 0, 1400, 1000), (0, 1, 2, 1900, 1450), (0, 2, 4, 2100, 2000)]
 
     def early(*reached):
         made = History(rows, {}, looks, list(reached), batches, [])
@@ -142,6 +142,20 @@ def test_a_marker_that_comes_after_a_later_position():
     assert early((0, 2, 1500, 8)) == [True, False]  # nothing shows that the first one has its position, too
     assert early((0, 1, 1950, 8), (0, 2, 1500, 8)) == [True, False]
     assert early((1, 1, 1950, 7), (0, 2, 1500, 8)) == [True, False]  # of another source partition
+
+
+def test_positions_in_the_transaction_before_that_of_their_rows():
+    """One producer commits positions in one transaction, and writes their rows in the next."""
+    rows, batches = [(0, 0, 0, 0, 0, 0)], [(0, 0, 0, 7, True, ""), (0, 1, 1, 7, True, "COMMIT")]
+
+    def early(*looks):
+        return History(rows, {}, list(looks), [(0, 1, 1500, 7)], batches, []).judged().early.tolist()
+
+    nothing, without_marker, whole = (0, 0, 0, 1600, 1000), (0, 1, 1, 1900, 1700), (0, 2, 2, 2100, 2000)
+    assert early(nothing, without_marker, whole) == [True]
+    assert early(nothing, whole) == [True]
+    assert early((0, 0, 0, 1400, 1000), without_marker, whole) == [False]  # it was there before the position took effect
+    assert early((0, 0, 0, 1400, 1000), whole) == [False]  # nobody looked in between
 
 
 @pytest.mark.parametrize("transactional", [False, True])
