@@ -171,7 +171,8 @@ def _in_one_transaction(rows: Columns, writer: Longs, reached: Columns, looks: C
     wanted, known = writer * sources + rows["source"], reached["producer_id"] * sources + reached["partition"]
     own = _first_past(wanted, rows["position"], known, reached)
     absent_ms, _ = _looked(rows["partition"], rows["offset"] + 1, looks)
-    return (writer != _OUTSIDE) & (own < _NEVER) & (absent_ms <= own)
+    together: Flags = (writer != _OUTSIDE) & (own < _NEVER) & (absent_ms <= own)
+    return together
 
 
 def _readable(rows: Columns, batches: Columns, commits: Flags) -> tuple[Longs, Longs]:

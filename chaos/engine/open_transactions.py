@@ -21,6 +21,8 @@ from verifiers import hanging
 WITHIN_S = 100.0  # transaction.timeout.ms is 60 s by default in most clients, and coordinators look every 10 s
 _EVERY_S = 0.5
 
+_Place = tuple[int, int, int]
+
 
 def of_output(kafka: Kafka, output: Topic) -> Sequence[OpenTransaction]:
     """List the transactions that are open in the output now.
@@ -35,12 +37,16 @@ def of_output(kafka: Kafka, output: Topic) -> Sequence[OpenTransaction]:
 def wait_until_decided(open_now: Callable[[], Sequence[OpenTransaction]], within_s: float = WITHIN_S) -> None:
     """Wait until each open transaction has ended, or hangs for certain; at the deadline the output is read as it is.
 
-    A transaction whose timeout is longer than the deadline is not waited for.
+    These are not waited for: a transaction whose timeout is longer than the deadline, and one that begins meanwhile. The latter
+    is of another program, which may write for ever.
     """
+    first: set[_Place] | None = None
 
     def decided() -> bool:
-        short = (one for one in open_now() if one.timeout_ms <= 1000 * within_s)
-        return all(hanging.kind(one._asdict()) == hanging.HANGING for one in short)
+        nonlocal first
+        found = [one for one in open_now() if one.timeout_ms <= 1000 * within_s]
+        first = {_place(one) for one in found} if first is None else first
+        return all(hanging.kind(one._asdict()) == hanging.HANGING for one in found if _place(one) in first)
 
     with suppress(DeadlineError):
         clock.wait_until(
@@ -50,3 +56,7 @@ def wait_until_decided(open_now: Callable[[], Sequence[OpenTransaction]], within
             every_s=_EVERY_S,
             ignore=(KafkaException, InconclusiveError),
         )
+
+
+def _place(one: OpenTransaction) -> _Place:
+    return one.partition, one.producer_id, one.first_offset

@@ -16,10 +16,10 @@ OUTPUT = Topic("copies", 2)
 TIMEOUT_MS = 100
 
 
-def opened(age_ms, state="CompleteAbort", timeout_ms=TIMEOUT_MS):
+def opened(age_ms, state="CompleteAbort", timeout_ms=TIMEOUT_MS, first_offset=3):
     """A transaction whose last batch is so old; its coordinator has this state for it."""
     listed = state == "Ongoing"
-    return OpenTransaction(0, 7, 0, 3, 1_000_000, 1_000_000 + age_ms, "copy", state, 7, 0, timeout_ms, listed)
+    return OpenTransaction(0, 7, 0, first_offset, 1_000_000, 1_000_000 + age_ms, "copy", state, 7, 0, timeout_ms, listed)
 
 
 def looks(*found):
@@ -49,6 +49,7 @@ def often(monkeypatch):
         ([[opened(100)], [opened(101)]], 2),  # too young to say so
         ([[opened(500, "Ongoing")], [opened(510, "Ongoing")], []], 3),  # its coordinator ends it
         ([[opened(101), opened(99)], [opened(102), opened(101)]], 2),  # the youngest decides
+        ([[opened(50)], [opened(1, first_offset=9)]], 2),  # another program goes on writing
         ([InconclusiveError("no leader now"), []], 2),
         ([[opened(0, timeout_ms=60_001)]], 1),  # nobody waits for that long
     ],
