@@ -39,7 +39,7 @@ from chaos.faults.broker_processes import start_again
 from chaos.faults.links import heal_each, name_of
 from chaos.faults.targets import broker_names, in_words, partition_of, resolve_brokers
 from chaos.grammar.targets import Broker
-from chaos.grammar.units import SomeSeconds
+from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _MIN_ISR = "min.insync.replicas"
@@ -206,9 +206,12 @@ class UncleanElection(RestartedBrokerFault):
     kind: Literal["unclean_election"]
     target: Broker
     """the leader that dies."""
+    alone_for_s: Seconds = Field(alias="alone_for", default=0.0)
+    """how long the leader acknowledges records alone before it dies; readers get what it alone has."""
 
     def describe(self) -> str:
-        return f"unclean_election after {self.target} was alone, {self.restarted}"
+        alone = f" for {spoken_seconds(self.alone_for_s)}" if self.alone_for_s else ""
+        return f"unclean_election after {self.target} was alone{alone}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         system, partition = context.system, partition_of(self.target, context)
@@ -217,7 +220,8 @@ class UncleanElection(RestartedBrokerFault):
         sources = broker_names(followers)
         links = [link.replication for link in system.links if link.broker == leader and link.source in sources]
         target = in_words(broker_names([leader]), self.target)
-        return UncleanlyElected(target, self.restart_after_s, name_of(self), system, partition, leader, followers, links)
+        words = (name_of(self), system, partition, leader, followers, links)
+        return UncleanlyElected(target, self.restart_after_s, *words, alone_for_s=self.alone_for_s)
 
 
 @dataclass(slots=True)
@@ -226,6 +230,7 @@ class UncleanlyElected(Injection):
 
     Attributes:
         links: the links on which the followers fetch from it.
+        alone_for_s: from its first acknowledgement alone to its death.
         ends: broker -> end of its log when the leader had died.
         elected: the new leader, 0 while there is none.
     """
@@ -236,6 +241,7 @@ class UncleanlyElected(Injection):
     leader: int
     followers: list[int]
     links: list[Link]
+    alone_for_s: float = field(default=0.0, kw_only=True)
     ends: dict[int, int] = field(default_factory=dict)
     elected: int = 0
     background: BackgroundSteps = field(init=False)
@@ -250,7 +256,7 @@ class UncleanlyElected(Injection):
         self.background.begin()
 
     def proof(self) -> Proof:
-        unfinished = self.background.unfinished(4 * _WITHIN_S)
+        unfinished = self.background.unfinished(4 * _WITHIN_S + self.alone_for_s)
         behind = self.ends.get(self.leader, 0) - self.ends.get(self.elected, 0)
         effective = not unfinished and self.elected in self.followers and behind > 0
         return Proof(effective, self._facts | {"records_behind": behind} | unfinished)
@@ -276,6 +282,8 @@ class UncleanlyElected(Injection):
         ):
             if not wait_unless_stopped(condition, stop, _WITHIN_S, reason):
                 return
+        if clock.pause(self.alone_for_s, stop):
+            return
         kafka.brokers.processes[self.leader].kill()
         self.ends = {broker: self._log_end(broker) for broker in (self.leader, *self.followers)}
         wait_unless_stopped(self._elects, stop, _WITHIN_S, "an unclean election")

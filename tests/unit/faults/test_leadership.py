@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from chaos.cluster import broker_disk
+from chaos.faults import leadership
 from chaos.faults.base import prove
 from chaos.faults.leadership import ReassignedPartition, UncleanlyElected
 from tests.unit.faults.wire import UsedLink
@@ -43,6 +44,28 @@ def test_an_unclean_election_is_proved_by_the_answer_that_showed_it(tmp_path, mo
     injection.background.end()
 
     assert (proof.effective, proof.facts["elected"], proof.facts["records_behind"]) == (True, "broker-3", 4)
+
+
+def test_a_leader_that_is_alone_for_a_while(tmp_path, monkeypatch):
+    """It is killed after that time; an end meanwhile spares it."""
+    kafka = AskedByTurns(tmp_path, [3, 3], in_sync=[1])
+    deaths, waited = [], []
+    kafka.brokers.processes = dict.fromkeys(kafka.broker_ids, SimpleNamespace(kill=lambda: deaths.append(list(waited))))
+    monkeypatch.setattr(broker_disk, "log_end", lambda data, _topic, _partition: 9 if data.name == "1" else 5)
+    system = SimpleNamespace(kafka=kafka)
+
+    def isolated(*, ended):
+        monkeypatch.setattr(leadership.clock, "pause", lambda seconds, _stop: waited.append(seconds) or ended)
+        injection = UncleanlyElected("broker-1", 0.0, "unclean", system, PARTITION, 1, [2, 3], [UsedLink()], alone_for_s=8.0)
+        injection.inject()
+        proof = prove(injection)
+        injection.background.end()
+        return proof.effective
+
+    assert not isolated(ended=True)
+    assert not deaths
+    assert isolated(ended=False)
+    assert deaths == [[8.0, 8.0]]
 
 
 def test_a_reassignment_is_proved_by_the_answer_that_showed_it(tmp_path):
