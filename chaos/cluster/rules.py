@@ -20,6 +20,7 @@ ANSWERABLE = (
     "Heartbeat",
     "InitProducerId",
     "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
     "EndTxn",
     "TxnOffsetCommit",
 )

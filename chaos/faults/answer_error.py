@@ -37,6 +37,7 @@ AnsweredApi = Literal[
     "Produce",
     "EndTxn",
     "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
     "TxnOffsetCommit",
     "FindCoordinator",
     "InitProducerId",

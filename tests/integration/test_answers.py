@@ -19,6 +19,7 @@ CODES = {  # each is one that the client has to try again after
     "Heartbeat": 27,  # REBALANCE_IN_PROGRESS
     "InitProducerId": 14,  # COORDINATOR_LOAD_IN_PROGRESS
     "AddPartitionsToTxn": 51,  # CONCURRENT_TRANSACTIONS
+    "AddOffsetsToTxn": 51,
     "EndTxn": 51,
     "TxnOffsetCommit": 14,
 }

@@ -44,6 +44,7 @@ var answerers = map[apiNumber]answerer{
 	heartbeat:          answerHeartbeat,
 	initProducerID:     answerInitProducerID,
 	addPartitionsToTxn: answerAddPartitionsToTxn,
+	addOffsetsToTxn:    answerAddOffsetsToTxn,
 	endTxn:             answerEndTxn,
 	txnOffsetCommit:    answerTxnOffsetCommit,
 }
@@ -335,6 +336,12 @@ func answerAddPartitionsToTxn(request kmsg.Request, code int16, _ *link) kmsg.Re
 	if len(answer.Topics)+len(answer.Transactions) == 0 {
 		return nil
 	}
+	return answer
+}
+
+func answerAddOffsetsToTxn(_ kmsg.Request, code int16, _ *link) kmsg.Response {
+	answer := kmsg.NewPtrAddOffsetsToTxnResponse()
+	answer.ErrorCode = code
 	return answer
 }
 

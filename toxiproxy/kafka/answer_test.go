@@ -33,6 +33,7 @@ func TestAnswersEveryApi(t *testing.T) {
 		{initProducerID, 0, "top -1"}, {initProducerID, 2, "top -1"}, {initProducerID, 5, "top -1"},
 		{addPartitionsToTxn, 0, "t-0 t-3"}, {addPartitionsToTxn, 3, "t-0 t-3"}, {addPartitionsToTxn, 4, "top tx t-0 tx t-3"},
 		{addPartitionsToTxn, 5, "top tx t-0 tx t-3"},
+		{addOffsetsToTxn, 0, "top"}, {addOffsetsToTxn, 3, "top"}, {addOffsetsToTxn, 4, "top"},
 		{endTxn, 0, "top"}, {endTxn, 3, "top"}, {endTxn, 5, "top"},
 		{txnOffsetCommit, 0, "t-0 t-3"}, {txnOffsetCommit, 3, "t-0 t-3"}, {txnOffsetCommit, 6, "id7-0 id7-3"},
 	} {
@@ -79,7 +80,7 @@ func TestAnswersEveryApi(t *testing.T) {
 // The versions that a client of today may use (Java's 4.3, librdkafka 2.16) are known; InitProducerId 6 is not, and is not stable.
 func TestKnowsTheVersionsOfClients(t *testing.T) {
 	for number, latest := range map[int16]int16{
-		produce: 13, fetch: 18, metadata: 13, findCoordinator: 6, heartbeat: 4, initProducerID: 5, addPartitionsToTxn: 5, endTxn: 5, txnOffsetCommit: 5,
+		produce: 13, fetch: 18, metadata: 13, findCoordinator: 6, heartbeat: 4, initProducerID: 5, addPartitionsToTxn: 5, addOffsetsToTxn: 4, endTxn: 5, txnOffsetCommit: 5,
 	} {
 		if got := kmsg.RequestForKey(number).MaxVersion(); got < latest {
 			t.Errorf("%s is known to version %d only", apis[number].name, got)
@@ -468,7 +469,7 @@ func TestDoesNotAnswerAfterTheToxicHasGone(t *testing.T) {
 // A rule that cannot answer is refused, and the message says what to write.
 func TestRefusesWrongAnswers(t *testing.T) {
 	bed := newFixture(t, "wrong")
-	const names = "Produce, Fetch, Metadata, FindCoordinator, Heartbeat, InitProducerId, AddPartitionsToTxn, EndTxn, TxnOffsetCommit"
+	const names = "Produce, Fetch, Metadata, FindCoordinator, Heartbeat, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit"
 	for rule, message := range map[string]string{
 		`{"api": "JoinGroup", "action": "answer", "error_code": 29}`:                    "rules.r.api: has no answer; the action answer is for " + names,
 		`{"api": "EndTxn", "at": "response", "action": "answer", "error_code": 29}`:     "rules.r.at: is request for the action answer: the broker never sees what is answered",

@@ -403,6 +403,8 @@ func asked(number, version int16) kmsg.Request {
 		topic.Topic, topic.TopicID = name, id
 		topic.Partitions = append(topic.Partitions, kmsg.NewTxnOffsetCommitRequestTopicPartition(), kmsg.TxnOffsetCommitRequestTopicPartition{Partition: 3})
 		r.Topics = append(r.Topics, topic)
+	case *kmsg.AddOffsetsToTxnRequest:
+		r.TransactionalID, r.Group = "tx", "g"
 	case *kmsg.EndTxnRequest:
 		r.TransactionalID = "tx"
 	case *kmsg.HeartbeatRequest:
@@ -488,6 +490,8 @@ func errorsIn(t *testing.T, frame []byte, request kmsg.Request) (places []string
 				}
 			}
 		}
+	case *kmsg.AddOffsetsToTxnResponse:
+		say(r.ErrorCode, "top")
 	case *kmsg.EndTxnResponse:
 		say(r.ErrorCode, "top")
 	case *kmsg.TxnOffsetCommitResponse:
