@@ -131,7 +131,8 @@ class Link:
 def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tuple[Link, ...]:
     """Make all links of a system: from each client group to each broker, and from each broker to each broker.
 
-    A broker also reaches itself through a link, because its own name must resolve; no fault breaks that one.
+    A broker also reaches itself through a link, because its own name must resolve; no fault breaks that one, and only
+    faults of requests stop what it sends there.
     """
     numbers = range(1, brokers + 1)
     of_clients = [

@@ -66,7 +66,7 @@ class AnswerError(RequestsFault):
         return f"answer_error {self.error} to {self.request} on {self.link}, {times}, within {self.lasts.removeprefix('for ')}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        links, target = resolve_links(self.link, context, rng)
+        links, target = resolve_links(self.link, context, rng, to_itself=True)
         names, code = [link.name for link in links], ERROR_CODES[self.error]
         rule = Rule(self.request, "request", names, action="answer", times=self.times, error_code=code)
         return AnsweredRequests(target, 0.0, context.system.rules, self.name, rule, error=self.error, within_s=self.for_s)

@@ -282,7 +282,7 @@ class HoldRequests(RequestsFault):
         return f"hold_requests {which} {self.request}{of} on {self.link} {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        links, target = resolve_links(self.link, context, rng)
+        links, target = resolve_links(self.link, context, rng, to_itself=True)
         max_hold_ms = round(2000 * self.for_s) + 60_000  # the toxic must not deliver by itself before the heal
         names, ids = [link.name for link in links], self.transactional_id or ""
         rule = Rule(self.request, self.at, names, times=0, transactional_id=ids, max_hold_ms=max_hold_ms)

@@ -35,8 +35,14 @@ def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) ->
     return found, in_words(broker_names(found), target)
 
 
-def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> tuple[list[Link], str]:
+def resolve_links(
+    pattern: LinkPattern, context: FaultContext, rng: Random, *, to_itself: bool = False
+) -> tuple[list[Link], str]:
     """Resolve the target links, also in words: ``spark->broker-1 (spark->leader(orders, 0))``.
+
+    Args:
+        to_itself: whether a broker's link to itself may be one of them. No cable is there that could break; but a broker sends
+            requests to itself, markers above all.
 
     Raises:
         InjectionError: no link fits the pattern.
@@ -45,7 +51,11 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
     pairs = {(source, target) for source in left for target in right}
     if pattern.both_ways:
         pairs |= {(target, source) for source, target in pairs}
-    links = [link for link in context.system.links if (link.source, link.target) in pairs and link.source != link.target]
+    links = [
+        link
+        for link in context.system.links
+        if (link.source, link.target) in pairs and (to_itself or link.source != link.target)
+    ]
     if not links:
         raise InjectionError(f"no link fits {pattern}")
     return links, in_words([link.name for link in links], pattern)

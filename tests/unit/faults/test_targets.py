@@ -58,6 +58,17 @@ def test_pipeline_is_the_client_under_test():
     assert resolve_links(link_pattern("pipeline->receiver"), between, Random(1))[1] == "app->broker-2 (pipeline->receiver)"
 
 
+def test_a_broker_sends_requests_to_itself():
+    """Markers, if it coordinates transactions of its own partitions; faults of links leave that link alone."""
+    wire = context(FakeRules())
+
+    def names(**options):
+        return [link.name for link in resolve_links(link_pattern("broker-*->broker-2"), wire, Random(1), **options)[0]]
+
+    assert names() == ["broker-1->broker-2"]
+    assert names(to_itself=True) == ["broker-1->broker-2", "broker-2->broker-2"]
+
+
 def test_links_of_a_client_that_does_not_run_here():
     """The fake system has no Spark."""
     with pytest.raises(InjectionError, match=r"no link fits spark->\*"):
