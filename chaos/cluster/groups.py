@@ -1,4 +1,4 @@
-"""The topics and positions of a consumer group, by its commits, its members, and the names that Kafka Streams gives.
+"""The topics and positions of a consumer group, by its commits and the names that Kafka Streams gives.
 
 A group may read more topics than a scenario fills: a Kafka Streams application that changes keys writes its records to a topic
 of its own and reads them there (``<application.id>-…-repartition``; its application id is its group). Records in such a topic
@@ -7,15 +7,12 @@ are not in the output yet, though the positions in the sources are behind them.
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
 
 from chaos.contract import clients
 
 _REPARTITION, _CHANGELOG = "-repartition", "-changelog"
-_NOT_DESCRIBED = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION)
 
 
 def positions(observer: Consumer, topics: Mapping[str, int], within_s: float) -> Mapping[str, Mapping[int, int]]:
@@ -38,22 +35,6 @@ def positions(observer: Consumer, topics: Mapping[str, int], within_s: float) ->
             if one.offset >= 0:
                 found.setdefault(one.topic, {})[one.partition] = one.offset
     return found
-
-
-def assigned(admin: AdminClient, group: str, within_s: float) -> set[str]:
-    """Topics that its members read; none while it rebalances, or for a group that this client cannot describe (KIP-848).
-
-    Raises:
-        KafkaException: its coordinator does not answer now.
-    """
-    asked: Any = admin.describe_consumer_groups([group], request_timeout=within_s)[group]
-    try:
-        answer = asked.result(within_s + 1)
-    except KafkaException as error:
-        if error.args[0].code() not in _NOT_DESCRIBED:
-            raise
-        return set()
-    return {place.topic for member in answer.members for place in member.assignment.topic_partitions}
 
 
 def repartitions(group: str, topics: Iterable[str]) -> set[str]:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupState,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -28,10 +27,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from chaos.cluster import committed, groups, protocol
+from chaos.cluster import committed, groups, members, protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
 from chaos.cluster.committed import Commit, Reached
+from chaos.cluster.members import Members
 from chaos.cluster.topics import LATEST, list_offsets, log_ends, topic_ids
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, ForeignNameError, InconclusiveError, InjectionError
@@ -269,10 +269,23 @@ class Kafka:
         Raises:
             KafkaException: its coordinator does not answer now.
         """
-        found = self._asked(lambda admin: admin.describe_consumer_groups([group], request_timeout=_ASK_S))[group].result(
-            _ASK_S + 1
-        )
-        return len(found.members) if found.state == ConsumerGroupState.STABLE else 0
+        found = self.described(group)
+        return len(found.members) if found.stable else 0
+
+    def described(self, group: str) -> Members:
+        """The members of a consumer group, of the classic protocol or of KIP-848.
+
+        Raises:
+            KafkaException: its coordinator does not answer now.
+        """
+        classic = self._asked(lambda admin: members.of_classic(admin, group, _ASK_S))
+        if classic is not None:
+            return classic
+        try:
+            coordinator = self.address(self.leader(*self.group_partition(group)))
+        except LookupError:
+            return Members()  # the first member of any group makes the topic of positions
+        return members.of_consumer_protocol(coordinator, self.cluster.options, group, _ASK_S)
 
     def committed(self, group: str, topic: str) -> Iterator[Commit]:
         """Yield every position that a consumer group committed in a topic, in order.
@@ -296,8 +309,8 @@ class Kafka:
         there = {name: len(topics[name].partitions) for name in ours}
         observer = clients.observer({**self.cluster.options, "bootstrap.servers": self.bootstrap}, group)
         known = groups.positions(observer, there, _ASK_S)
-        members = self._asked(lambda admin: groups.assigned(admin, group, _ASK_S))
-        names = (known.keys() | members | groups.repartitions(group, there)) & there.keys()
+        assigned = {topic for member in self.described(group).members for topic in member.topics}
+        names = (known.keys() | assigned | groups.repartitions(group, there)) & there.keys()
         return {name: (there[name], known.get(name, {})) for name in sorted(names)}
 
     def reached(self, group: str, topics: Iterable[tuple[str, int]]) -> Iterator[Reached]:
@@ -425,10 +438,9 @@ class Kafka:
     def _remove_members(self, group: str) -> None:
         if not self.is_ours:
             return
-        found = self.admin.describe_consumer_groups([group], request_timeout=_ASK_S)[group].result(_ASK_S + 1)
-        members = [(one.member_id, one.group_instance_id) for one in found.members]
+        there = [(one.member_id, one.instance_id) for one in self.described(group).members]
         with suppress(OSError, LookupError):  # it is tried again
-            protocol.remove_members(self.address(self.leader(*self.group_partition(group))), group, members)
+            protocol.remove_members(self.address(self.leader(*self.group_partition(group))), group, there)
 
     # ends of logs ------------------------------------------------------------------------------------------------------
 

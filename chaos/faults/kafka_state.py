@@ -319,14 +319,8 @@ def _members(context: FaultContext) -> int:
     Raises:
         KafkaException: the coordinator does not answer.
     """
-    asked = context.system.kafka.admin.describe_consumer_groups([context.group], request_timeout=_ASK_S)
-    try:
-        found = asked[context.group].result(_ASK_S + 1).members
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return 0
-        raise
-    return sum(member.client_id != _STORM for member in found)
+    found = context.system.kafka.described(context.group)
+    return sum(member.client_id != _STORM for member in found.members)
 
 
 def _member(context: FaultContext) -> Consumer:

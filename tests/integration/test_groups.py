@@ -172,3 +172,26 @@ def test_a_position_in_a_transaction_takes_effect_with_its_marker(kafka):
         (2, 9, False),
     ]
     assert found[0].committed_at_ms < ends_ms <= found[1].committed_at_ms <= found[2].committed_at_ms
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_are_counted_whatever_their_protocol(kafka, protocol):
+    """Also of KIP-848; the group reads what they have, before they commit anything."""
+    group = f"members-{protocol}"
+    options = {"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.protocol": protocol}
+    with closing(Consumer(options)) as one, closing(Consumer(options)) as two:
+        for member in (one, two):
+            member.subscribe([TOPIC])
+
+        def joined():
+            """Members are there when they poll."""
+            one.poll(0.1)
+            two.poll(0.1)
+            return kafka.members(group)
+
+        clock.wait_until(
+            lambda: joined() == 2, within_s=300, reason="two members", every_s=0.1, ignore=(KafkaException,), seen=joined
+        )
+        assert kafka.reads(group) == {TOPIC: (3, {})}
+    kafka.clear_group(group)
+    assert kafka.members(group) == 0

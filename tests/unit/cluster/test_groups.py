@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 
-from chaos.cluster import kafka
+from chaos.cluster import kafka, members
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka
+from chaos.cluster.members import Member, Members
 from chaos.common.errors import InconclusiveError
 from chaos.contract import clients
 from tests.unit.wording import raised
@@ -20,6 +21,26 @@ TOPICS = {"orders": 2, "app-sums-repartition": 3, "app-sums-changelog": 3, "appl
 def given(value):
     future: Future[Any] = Future()
     future.set_result(value)
+    return future
+
+
+def member(topics=(), name="m", instance=None):
+    """As confluent-kafka describes one."""
+    places = [TopicPartition(topic, 0) for topic in topics]
+    return SimpleNamespace(
+        member_id=name, group_instance_id=instance, client_id="c", assignment=SimpleNamespace(topic_partitions=places)
+    )
+
+
+def stable(*members):
+    """A classic group."""
+    return SimpleNamespace(state=ConsumerGroupState.STABLE, members=members)
+
+
+def refusal(code):
+    """An answer that is an error."""
+    future: Future[Any] = Future()
+    future.set_exception(KafkaException(KafkaError(code)))
     return future
 
 
@@ -44,11 +65,7 @@ class Admin:
         self.closed = True
 
     def describe_consumer_groups(self, names, **_options):
-        members = [
-            SimpleNamespace(assignment=SimpleNamespace(topic_partitions=[TopicPartition(topic, 0) for topic in topics]))
-            for topics in self.members
-        ]
-        return {names[0]: given(SimpleNamespace(members=members))}
+        return {names[0]: given(stable(*(member(topics) for topics in self.members)))}
 
     def list_topics(self, *_names, timeout):
         assert timeout
@@ -101,13 +118,10 @@ class Occupied(Admin):
         self.answers -= 1
         if self.answers < 0:
             return {names[0]: given(None)}
-        refused: Future[Any] = Future()
-        refused.set_exception(KafkaException(KafkaError(self.code)))
-        return {names[0]: refused}
+        return {names[0]: refusal(self.code)}
 
     def describe_consumer_groups(self, names, **_options):
-        members = [SimpleNamespace(member_id=f"m-{one}", group_instance_id=one) for one in ("static", None)]
-        return {names[0]: given(SimpleNamespace(members=members))}
+        return {names[0]: given(stable(*(member(name=f"m-{one}", instance=one) for one in ("static", None))))}
 
     def delete_topics(self, names, **_options):
         self.deleted += names
@@ -159,16 +173,24 @@ def test_a_group_that_never_was_is_clear_and_a_refusal_is_an_error(cleared, code
             cleared(Occupied(10**9, code))
 
 
-@pytest.mark.parametrize("code", [KafkaError.GROUP_ID_NOT_FOUND, KafkaError._TIMED_OUT])
-def test_a_group_of_the_new_protocol_is_known_by_its_positions(reads, code):
-    """This client cannot describe its members (KIP-848); a coordinator that does not answer is another matter."""
+@pytest.mark.parametrize("dead", [KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, "state"])
+def test_a_group_of_the_new_protocol_is_described_by_its_own_request(reads, monkeypatch, dead):
+    """confluent-kafka describes classic groups only (KIP-848)."""
     admin: Any = Admin([TopicPartition("between", 0, 7)])
-    refused: Future[Any] = Future()
-    refused.set_exception(KafkaException(KafkaError(code)))
-    admin.describe_consumer_groups = lambda names, **_options: {names[0]: refused}
+    answer = given(SimpleNamespace(state=ConsumerGroupState.DEAD, members=[])) if dead == "state" else refusal(dead)
+    admin.describe_consumer_groups = lambda names, **_options: {names[0]: answer}
+    monkeypatch.setattr(Kafka, "group_partition", lambda _self, group: (group, 0))
+    monkeypatch.setattr(Kafka, "leader", lambda *_place: 1)
+    found = Members(True, (Member("m", None, "c", frozenset({"orders"})),))  # noqa: FBT003
+    monkeypatch.setattr(members, "of_consumer_protocol", lambda at, *_words: found if at == ("b", 1) else None)
 
-    if code == KafkaError._TIMED_OUT:
-        with pytest.raises(KafkaException):
-            reads(admin)
-    else:
-        assert reads(admin) == {"app-sums-repartition": (3, {}), "between": (1, {0: 7})}
+    assert reads(admin) == {"app-sums-repartition": (3, {}), "between": (1, {0: 7}), "orders": (2, {})}
+
+
+def test_a_coordinator_that_does_not_answer_is_an_error(reads):
+    """It is asked again."""
+    admin: Any = Admin([TopicPartition("between", 0, 7)])
+    admin.describe_consumer_groups = lambda names, **_options: {names[0]: refusal(KafkaError._TIMED_OUT)}
+
+    with pytest.raises(KafkaException):
+        reads(admin)
