@@ -6,7 +6,7 @@ first offset that may not be flushed, is recorded from time to time (``recovery-
 controller quorum is left alone: it is flushed before it is acknowledged (KIP-595).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def log_end(data: Path, topic: str, partition: int) -> int:
     return last
 
 
-def lose_power(data: Path) -> dict[str, ThrownAway]:
+def lose_power(data: Path, flushed_topics: Collection[str] = ()) -> dict[str, ThrownAway]:
     """Cut every log to its certainly flushed part.
 
     Returns:
@@ -73,10 +73,12 @@ def lose_power(data: Path) -> dict[str, ThrownAway]:
 
     Args:
         data: the log directory of a broker that does not run.
+        flushed_topics: topics whose logs are left whole.
     """
     (data / _CLEAN).unlink(missing_ok=True)
     flushed = _recovery_points(data)
-    partitions = [path for path in sorted(data.iterdir()) if path.is_dir() and path.name != _QUORUM and _segments(path)]
+    logs = (path for path in sorted(data.iterdir()) if path.is_dir() and path.name != _QUORUM)
+    partitions = [path for path in logs if path.name.rpartition("-")[0] not in flushed_topics and _segments(path)]
     lost = {path.name: _cut(path, flushed.get(path.name, int(_segments(path)[0].stem))) for path in partitions}
     return {name: thrown for name, thrown in lost.items() if thrown.until > thrown.since}
 

@@ -13,6 +13,7 @@ import psutil
 
 from chaos.cluster import broker_disk
 from chaos.cluster.broker_disk import ThrownAway
+from chaos.cluster.kafka import STATE_TOPICS
 from chaos.faults.base import FaultContext, Injection, Proof, RestartedBrokerFault
 from chaos.faults.broker_processes import (
     SIGKILLED,
@@ -36,11 +37,20 @@ class PowerLoss(RestartedBrokerFault):
     provokes = "acknowledged records that no replica had flushed are gone (Kafka relies on replication, not on fsync)"
     proved_by = "the exit code of SIGKILL, and the records that each broker lost of the log behind its target"
     kind: Literal["power_loss"]
+    flushed: tuple[str, ...] = ()
+    """topics that lose nothing, as if each of their records were flushed at once (`flush.messages: 1`): declared ones,
+    `__consumer_offsets` or `__transaction_state`."""
+
+    def describe(self) -> str:
+        but = f", but {' and '.join(self.flushed)} are flushed" if self.flushed else ""
+        return f"power_loss {self.target}{but}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_running(self.target, context, rng)
-        meant = target_logs(self.target, context)
-        return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids, meant)
+        spared = frozenset(context.topics.get(name, name) for name in self.flushed)
+        logs = (*target_logs(self.target, context), *(STATE_TOPICS if spared else ()))
+        meant = tuple(log for log in logs if spared.isdisjoint((log, _topic(log))))
+        return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids, meant, spared)
 
 
 @dataclass(slots=True)
@@ -49,18 +59,19 @@ class PowerlessBrokers(RestartedBrokers):
 
     Attributes:
         meant: the logs that should lose records: partitions, or topics for all of their partitions.
+        spared: topics that lose nothing.
         lost: broker -> partition -> its unflushed offsets.
     """
 
     meant: tuple[str, ...]
+    spared: frozenset[str]
     lost: dict[str, dict[str, ThrownAway]] = field(default_factory=dict)
 
     def inject(self) -> None:
         for process in self.processes:
             process.kill()
-        self.lost = {
-            f"broker-{broker}": broker_disk.lose_power(self.system.kafka.brokers.data(broker)) for broker in self.broker_ids
-        }
+        data = self.system.kafka.brokers.data
+        self.lost = {f"broker-{broker}": broker_disk.lose_power(data(broker), self.spared) for broker in self.broker_ids}
 
     def proof(self) -> Proof:
         """Show that we killed them, and that each has lost records of a log that was meant.
@@ -76,8 +87,7 @@ class PowerlessBrokers(RestartedBrokers):
         return Proof(set(exits.values()) == {SIGKILLED} and not kept, facts)
 
     def _is_meant(self, partition: str) -> bool:
-        topic, _, _ = partition.rpartition("-")
-        return partition in self.meant or topic in self.meant
+        return partition in self.meant or _topic(partition) in self.meant
 
 
 class LogDirFull(RestartedBrokerFault):
@@ -115,6 +125,10 @@ class FullBrokers(RestartedBrokers):
             if process.alive():
                 _let_files_grow(process.pid, grow=True)
         start_again(self.system, self.broker_ids)
+
+
+def _topic(partition: str) -> str:
+    return partition.rpartition("-")[0]
 
 
 def _let_files_grow(pid: int, *, grow: bool) -> None:

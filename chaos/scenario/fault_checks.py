@@ -5,7 +5,9 @@ Only a certain mistake is an error when the file is read; everything else is lef
 
 from collections.abc import Iterable, Iterator
 
+from chaos.cluster.kafka import STATE_TOPICS
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault, ends_of
+from chaos.faults.broker_disks import PowerLoss
 from chaos.faults.kafka_state import HangingTransaction
 from chaos.faults.pipeline_process import PausePipeline
 from chaos.faults.services import CrashService
@@ -105,6 +107,9 @@ def _of_its_kind(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
         yield from _at("service", _started(fault.service, system))
     if isinstance(fault, PausePipeline):
         yield from _at("outlasts", _outlasted(scenario, fault))
+    if isinstance(fault, PowerLoss):
+        unknown = (topics.unknown(name, scenario.topics) for name in fault.flushed if name not in STATE_TOPICS)
+        yield from _at("flushed", filter(None, unknown))
 
 
 def _at(key: str, messages: Iterable[Message]) -> Iterator[Problem]:

@@ -60,7 +60,7 @@ def check(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
 def _too_much(fault: FaultBase) -> Iterator[Problem]:
     if isinstance(fault, UncleanElection):
         yield ("kind",), Message("unclean-yet-valid", _UNCLEAN)
-    if isinstance(fault, PowerLoss) and fault.target.role == "all":
+    if isinstance(fault, PowerLoss) and fault.target.role == "all" and not fault.flushed:
         yield ("target",), Message("power-loss-yet-valid", _NO_POWER)
     elif fault.down_s > _PATIENCE_S and any(target.role == "all" for target in fault.broker_targets):
         text = _ALL_DOWN.format(down=spoken_seconds(fault.down_s))

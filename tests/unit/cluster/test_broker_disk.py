@@ -64,6 +64,14 @@ def test_what_was_not_flushed_is_thrown_away(tmp_path):
     assert path.stat().st_size == BATCH_BYTES
 
 
+def test_a_topic_that_is_flushed_is_left_whole(tmp_path):
+    """Whatever its recovery point is; a name that only begins like it is another topic."""
+    for name in ("a-0", "a-1", "a-b-0"):
+        segment(tmp_path / name, 0, (0, 5))
+
+    assert list(broker_disk.lose_power(tmp_path, {"a"})) == ["a-b-0"]
+
+
 def test_a_batch_around_the_recovery_point_goes_as_a_whole(tmp_path):
     """A batch can only be kept whole."""
     segment(tmp_path / "a-0", 0, (0, 5), (5, 3))

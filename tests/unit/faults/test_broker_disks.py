@@ -29,9 +29,14 @@ class Killed:
         return -9
 
 
-def proof_of(monkeypatch, target, lost):
+def proof_of(monkeypatch, target, lost, flushed=(), spared=frozenset()):
     """The proof of a loss of power at broker 2, or at all three brokers, when each of them lost this."""
-    monkeypatch.setattr(broker_disk, "lose_power", lambda _data: dict.fromkeys(lost, ThrownAway(3, 7, 100)))
+
+    def lose_power(_data, whole):
+        assert whole == spared
+        return dict.fromkeys(lost, ThrownAway(3, 7, 100))
+
+    monkeypatch.setattr(broker_disk, "lose_power", lose_power)
     kafka = SimpleNamespace(
         broker_ids=(1, 2, 3),
         leader=lambda _topic, _partition: 2,
@@ -44,7 +49,9 @@ def proof_of(monkeypatch, target, lost):
     system = SimpleNamespace(kafka=kafka, hooks=None)
     held = FakeHeldRequest(interception("app->broker-2"))
     context = FaultContext(system, TOPICS, ("app-0", "app-1", "app-2"), group="g", held=held)
-    fault = PowerLoss.model_validate({"kind": "power_loss", "target": target, "when": {"request": "EndTxn"}})
+    fault = PowerLoss.model_validate(
+        {"kind": "power_loss", "target": target, "flushed": flushed, "when": {"request": "EndTxn"}}
+    )
     injection = fault.prepare(context, Random(1))
     injection.inject()
     return injection.proof()
@@ -76,6 +83,25 @@ def test_what_was_meant_must_be_lost(monkeypatch, target, lost, effective):
 
     assert proof.effective is effective
     assert ("problem" in proof.facts) is not effective
+
+
+@pytest.mark.parametrize(
+    ("target", "lost", "effective"),
+    [
+        ("all", ["__transaction_state-7"], True),
+        ("all", ["source-1-0"], True),
+        ("all", ["__consumer_offsets-3"], False),
+        ("leader(datasink, 0)", ["__transaction_state-7"], True),
+        ("group_coordinator", ["__consumer_offsets-5"], False),
+    ],
+)
+def test_what_is_flushed_is_not_meant(monkeypatch, target, lost, effective):
+    """Nothing of the output and of the positions may be lost; the state of transactions is meant, whatever the target is."""
+    spared = {"sink-1", "__consumer_offsets"}
+
+    proof = proof_of(monkeypatch, target, lost, ["datasink", "__consumer_offsets"], spared)
+
+    assert proof.effective is effective
 
 
 def test_the_proof_names_the_log_that_was_meant_and_what_it_lost(monkeypatch):
