@@ -185,7 +185,9 @@ class App:
 
     def decide(self, control: str, *, fenced: bool = False) -> None:
         self.epoch += self.v2 or fenced
-        self.cluster.say(self, f"Prepare{control.title()}", self.named, self.epoch)
+        for said in ("COMMIT", control) if self.cluster.random.random() < 0.1 else (control,):
+            # the first one is in the log, and its coordinator was told that too few replicas have it
+            self.cluster.say(self, f"Prepare{said.title()}", self.named, self.epoch)
 
     def complete(self, control: str) -> None:
         self.cluster.say(self, f"Complete{control.title()}", (), self.epoch)

@@ -319,6 +319,17 @@ def test_what_was_completed_before_the_reading_is_settled(completed_at, settled)
     assert is_settled(extents, completed_at) is settled
 
 
+@pytest.mark.parametrize(("first", "decided_ms"), [("PrepareCommit", 8), ("PrepareAbort", 11)])
+def test_a_transaction_that_is_decided_twice_is_one(first, decided_ms):
+    """Too few replicas took the first decision in time, and it is in the log all the same; markers come after the second."""
+    said = [state(1, 3, first, 8), state(1, 4, "PrepareCommit", 11), state(1, 5, "CompleteCommit", 12)]
+    rows = {"extents": [Extent(STATES, 1, 0, 9, 9)], "batches": (), "positions": (), "states": said}
+
+    (found,), _, _ = together._decided(Logs.of(**{name: table(name, some) for name, some in rows.items()}))
+
+    assert (found.number, found.control, found.decided_ms, found.settled) == (1, "COMMIT", decided_ms, True)
+
+
 def test_what_a_log_that_was_not_read_says_is_not_settled():
     assert not is_settled((), 4)
 

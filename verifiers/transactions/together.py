@@ -1,7 +1,9 @@
 """Put transactions together: find the pieces, in several logs, that belong to one transaction of a producer.
 
     piece         the records of one producer in one log up to one marker
-    ending        PrepareCommit or PrepareAbort in ``__transaction_state``: the coordinator has decided, and names every log
+    ending        PrepareCommit or PrepareAbort in ``__transaction_state``: the coordinator has decided, and names every log. It
+                  decides again, perhaps otherwise, if too few replicas took that record in time, which is in the log all the
+                  same: the last one counts
     transaction   an ending, and the piece that it ended in each of its logs
 
 A producer has one transaction at a time, and the coordinator writes the next ending only when each log has the marker of the
@@ -232,17 +234,22 @@ def _decided(logs: Logs) -> tuple[list[Transaction], frozenset[tuple[int, Log]],
         if first.state == "Ongoing":
             ongoing[name] = first.producer_id, named
         elif first.state in _ENDINGS:
-            of_id[name] += 1
+            before, control, decided_ms = undecided.get(name), _ENDINGS[first.state], first.updated_ms
+            if before is not None and (before.producer_id, before.started_ms) == (first.producer_id, first.started_ms):
+                found.remove(before)
+                decided_ms = before.decided_ms if before.control == control else decided_ms
+            else:
+                of_id[name] += 1
             undecided[name] = Transaction(
                 name,
                 of_id[name],
                 first.producer_id,
                 first.producer_epoch,
-                _ENDINGS[first.state],
+                control,
                 named,
                 settled=False,
                 started_ms=first.started_ms,
-                decided_ms=first.updated_ms,
+                decided_ms=decided_ms,
             )
             found.append(undecided[name])
         elif first.state in _COMPLETE and name in undecided:
