@@ -37,8 +37,12 @@ public final class CopyJava {
     reads.put("enable.auto.commit", false);
     reads.put("auto.offset.reset", "none");
     reads.put("isolation.level", "read_committed");
-    reads.put("session.timeout.ms", 6_000);
-    reads.put("heartbeat.interval.ms", 1_000);
+    String protocol = System.getenv().getOrDefault("GROUP_PROTOCOL", "classic");
+    reads.put("group.protocol", protocol);
+    if (protocol.equals("classic")) { // else brokers have the session's timeout (KIP-848)
+      reads.put("session.timeout.ms", 6_000);
+      reads.put("heartbeat.interval.ms", 1_000);
+    }
     reads.put("max.poll.records", 200);
     consumer = new KafkaConsumer<>(reads, new StringDeserializer(), new StringDeserializer());
     Map<String, Object> writes = new HashMap<>(KAFKA);

@@ -11,6 +11,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 RECORDS = 200
 WITHIN_S = 30.0
 SOURCE, SINK = os.environ["SOURCE"], os.environ["SINK"]
+PROTOCOL = os.environ.get("GROUP_PROTOCOL", "classic")  # with "consumer", brokers have the session's timeout (KIP-848)
+GROUP = {"group.protocol": PROTOCOL, **({"session.timeout.ms": 6_000} if PROTOCOL == "classic" else {})}
 KAFKA = {"bootstrap.servers": os.environ["BOOTSTRAP"], "socket.timeout.ms": 10_000}
 
 
@@ -34,7 +36,7 @@ def main() -> None:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            "session.timeout.ms": 6_000,
+            **GROUP,
         }
     )
     own = {"transactional.id": os.environ["TRANSACTIONAL_ID"], "transaction.timeout.ms": 20_000}
