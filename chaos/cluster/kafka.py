@@ -40,12 +40,15 @@ from verifiers.base import Bounds
 
 T = TypeVar("T")
 
+_NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT)  # noqa: SLF001 - librdkafka's own codes
+
 _ASK_S = 3.0
 _ANSWER_S = 2.0
 _SOCKET_MS = 5000
 _SERVER_S = 10
 _SETTLE_S = 15.0
 _LEAVE_WITHIN_S = 60.0
+_ANSWERED_WITHIN_S = 60.0
 _OFFSETS_WITHIN_S = 30.0
 _CHANGED_WITHIN_S = 10.0
 _WARM_UP = "chaos-warm-up"
@@ -347,7 +350,7 @@ class Kafka:
     def create(
         self, topics: Iterable[str], partitions: int, config: Mapping[str, str] | None = None, *, validate_only: bool = False
     ) -> None:
-        """Create topics, and return when every replica is in sync.
+        """Create topics, and return when every replica is in sync. A request without an answer is repeated.
 
         Partition p is led by broker p + 1 (from the first again when there are fewer): Kafka's own choice is a random one.
 
@@ -358,6 +361,7 @@ class Kafka:
         Raises:
             ForeignNameError: one of them is not ours.
             KafkaException: the cluster refuses.
+            DeadlineError: it does not answer; where they are only checked, that is a KafkaException.
         """
         names, copies = self.cluster.mine(topics), range(self.cluster.replication)
         placed: Any = [
@@ -365,9 +369,19 @@ class Kafka:
         ]
         how: dict[str, Any] = {"num_partitions": partitions, "replica_assignment": placed, "config": dict(config or {})}
         wanted = [NewTopic(name, **how) for name in names]
-        _settle(self.admin.create_topics(wanted, operation_timeout=_SERVER_S, validate_only=validate_only))
-        if not validate_only:
-            self.wait_until_healthy()
+        if validate_only:
+            _settle(self.admin.create_topics(wanted, operation_timeout=_SERVER_S, validate_only=True))
+            return
+        was_sent = False
+
+        def create() -> None:
+            nonlocal was_sent
+            there = KafkaError.TOPIC_ALREADY_EXISTS if was_sent else None  # perhaps by the request whose answer did not come
+            was_sent = True
+            self._asked(lambda admin: _settle(admin.create_topics(wanted, operation_timeout=_SERVER_S), there))
+
+        _until_answered(create, f"the topics {', '.join(names)} to be created")
+        self.wait_until_healthy()
 
     def delete(self, topics: Iterable[str]) -> None:
         """Delete topics; missing ones are passed over.
@@ -375,9 +389,14 @@ class Kafka:
         Raises:
             ForeignNameError: one of them is not ours.
             KafkaException: the cluster refuses.
+            DeadlineError: it does not answer.
         """
-        names = self.cluster.mine(topics)
-        _settle(self.admin.delete_topics(names, operation_timeout=_SERVER_S), KafkaError.UNKNOWN_TOPIC_OR_PART)
+        names, gone = self.cluster.mine(topics), KafkaError.UNKNOWN_TOPIC_OR_PART
+
+        def delete() -> None:
+            self._asked(lambda admin: _settle(admin.delete_topics(names, operation_timeout=_SERVER_S), gone))
+
+        _until_answered(delete, f"the topics {', '.join(names)} to be deleted")
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group, if it exists, once its members have left.
@@ -570,6 +589,24 @@ def _settle(futures: Mapping[str, Future[Any]], missing: int | None = None) -> N
         except KafkaException as error:
             if error.args[0].code() != missing:
                 raise
+
+
+def _until_answered(send: Callable[[], None], reason: str) -> None:
+    """Send a request again for as long as its answer does not come: the broker may be busy, or an answer was lost."""
+    last = ""
+
+    def answered() -> bool:
+        nonlocal last
+        try:
+            send()
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_ANSWER:
+                raise
+            last = str(error)
+            return False
+        return True
+
+    clock.wait_until(answered, within_s=_ANSWERED_WITHIN_S, reason=reason, every_s=0.5, seen=lambda: last)
 
 
 def _warm_up_transactions(bootstrap: str) -> bool:

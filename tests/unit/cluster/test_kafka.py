@@ -10,10 +10,11 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
+from chaos.cluster import kafka as kafka_module
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka, java_hash
 from chaos.cluster.topics import log_ends
-from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
+from chaos.common.errors import DeadlineError, ForeignNameError, RuntimeUnavailableError
 from tests.unit.wording import raised
 
 FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
@@ -117,6 +118,13 @@ def test_what_has_the_prefix_reaches_the_cluster():
     assert Cluster({}).mine(["anything"]) == ["anything"]
 
 
+def refused(code):
+    """An answer that is an error."""
+    future: Future[Any] = Future()
+    future.set_exception(KafkaException(KafkaError(code)))
+    return future
+
+
 class Answering:
     """An admin client whose cluster answers with one error."""
 
@@ -124,14 +132,9 @@ class Answering:
         self.code = code
 
     def delete_topics(self, names, **_options):
-        return {name: self._refused() for name in names}
+        return {name: refused(self.code) for name in names}
 
     create_topics = delete_topics
-
-    def _refused(self):
-        refused: Future[Any] = Future()
-        refused.set_exception(KafkaException(KafkaError(self.code)))
-        return refused
 
 
 def test_deleting_a_topic_that_is_gone_is_no_error_but_a_refusal_is():
@@ -144,6 +147,63 @@ def test_deleting_a_topic_that_is_gone_is_no_error_but_a_refusal_is():
         kafka(Answering(KafkaError.TOPIC_AUTHORIZATION_FAILED)).delete(topics)
     with pytest.raises(KafkaException):
         kafka(Answering(KafkaError.INVALID_REPLICATION_FACTOR)).create(topics, 1)
+
+
+def given(value):
+    """An answer."""
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+class Busy:
+    """An admin client whose cluster makes topics, but the first answers do not come."""
+
+    def __init__(self, unanswered, code=KafkaError._TIMED_OUT):
+        self.code, self.unanswered, self.made = code, unanswered, set()
+
+    def create_topics(self, topics, **_options):
+        return {topic.topic: self._answer(topic.topic) for topic in topics}
+
+    def _answer(self, name):
+        was_there = name in self.made
+        self.made.add(name)
+        if self.unanswered:
+            self.unanswered -= 1
+            return refused(self.code)
+        return refused(KafkaError.TOPIC_ALREADY_EXISTS) if was_there else given(None)
+
+    def delete_topics(self, names, **_options):
+        return {name: refused(self.code) if self.unanswered else given(None) for name in names}
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(kafka_module, "_ANSWERED_WITHIN_S", 1.0)
+    monkeypatch.setattr("chaos.common.clock.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr(Kafka, "wait_until_healthy", lambda _self: None)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT])
+def test_topics_are_made_though_an_answer_does_not_come(code):
+    """They may be there when they are asked for again; that they were there before is an error."""
+    busy = Busy(3, code)
+
+    kafka(busy).create(["chaos-a-1", "chaos-a-2"], 1)
+
+    assert busy.made == {"chaos-a-1", "chaos-a-2"}
+    with pytest.raises(KafkaException):
+        kafka(busy).create(["chaos-a-1"], 1)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("order", ["create", "delete"])
+def test_a_cluster_that_never_answers_is_told(order):
+    busy = Busy(10**9)
+
+    with pytest.raises(DeadlineError, match=f"topics chaos-a-1 to be {order}d.*_TIMED_OUT"):
+        kafka(busy).create(["chaos-a-1"], 1) if order == "create" else kafka(busy).delete(["chaos-a-1"])
 
 
 class Creating:
