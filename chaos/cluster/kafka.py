@@ -457,8 +457,8 @@ class Kafka:
     def _remove_members(self, group: str) -> None:
         if not self.is_ours:
             return
-        there = [(one.member_id, one.instance_id) for one in self.described(group).members]
-        with suppress(OSError, LookupError):  # it is tried again
+        with suppress(KafkaException, OSError, LookupError):  # it is tried again
+            there = [(one.member_id, one.instance_id) for one in self.described(group).members]
             protocol.remove_members(self.address(self.leader(*self.group_partition(group))), group, there)
 
     # ends of logs ------------------------------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ class PowerLoss(RestartedBrokerFault):
     `__consumer_offsets` or `__transaction_state`."""
 
     def describe(self) -> str:
-        but = f", but {' and '.join(self.flushed)} are flushed" if self.flushed else ""
-        return f"power_loss {self.target}{but}, {self.restarted}"
+        spared = f" with {' and '.join(self.flushed)} flushed" if self.flushed else ""
+        return f"power_loss {self.target}{spared}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_running(self.target, context, rng)

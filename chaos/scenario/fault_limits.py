@@ -53,14 +53,15 @@ def check(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
             yield ("faults", number, "shape"), Message("ring-too-small", _RING.format(brokers=brokers))
     if scenario.expect == "valid":
         for number, fault in enumerate(scenario.faults):
-            yield from within(("faults", number), _too_much(fault))
+            yield from within(("faults", number), _too_much(scenario, fault))
         yield from _too_much_together(scenario)
 
 
-def _too_much(fault: FaultBase) -> Iterator[Problem]:
+def _too_much(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
     if isinstance(fault, UncleanElection):
         yield ("kind",), Message("unclean-yet-valid", _UNCLEAN)
-    if isinstance(fault, PowerLoss) and fault.target.role == "all" and not fault.flushed:
+    logs = {name for name in scenario.used if name in scenario.topics}
+    if isinstance(fault, PowerLoss) and fault.target.role == "all" and not logs <= {*fault.flushed}:
         yield ("target",), Message("power-loss-yet-valid", _NO_POWER)
     elif fault.down_s > _PATIENCE_S and any(target.role == "all" for target in fault.broker_targets):
         text = _ALL_DOWN.format(down=spoken_seconds(fault.down_s))

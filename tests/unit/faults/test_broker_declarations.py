@@ -11,7 +11,7 @@ FAULTS = {
     "kind: rolling_restart, how: kill, restart_after: 2s": "kill 2 s",
     "kind: chase_leader, target: 'leader(datasink, 0)', times: 4": "leader(datasink, 0) 4 times 1 s",
     "kind: power_loss, target: broker-1": "broker-1 3 s",
-    "kind: power_loss, target: all, flushed: [datasink, __consumer_offsets]": "all datasink __consumer_offsets 3 s",
+    "kind: power_loss, target: all, flushed: [datasource, datasink]": "all datasource datasink 3 s",
     "kind: log_dir_full, target: any": "any 3 s",
     "kind: prefer_leader, target: transaction_coordinator": "transaction_coordinator",
     "kind: reassign_partition, target: 'follower(datasink, 0)', for: 5s": "follower(datasink, 0) 5 s",
