@@ -1,4 +1,4 @@
-"""`chaos conformance`: run the conformance table of Kafka clients with pytest, in shards, and write it as a page.
+"""`chaos conformance`: run the conformance table of Kafka clients with pytest, in shards, and write it as pages.
 
 The folder has `scenarios.yaml`, whose scenarios have the axis `client`, and perhaps `not_asked.yaml`: axis -> word -> client ->
 the reason why nothing can be asked of this client.
@@ -13,10 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from chaos.cli.museum import lacking, run_pytest
 from chaos.common import files
-from chaos.common.errors import RuntimeUnavailableError, ScenarioError
+from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, ScenarioError
 from chaos.grammar.base import Message, did_you_mean
 from chaos.grammar.yaml_source import read, tree_of
 from chaos.report import conformance as table
+from chaos.report import conformance_page
 from chaos.report.html.addresses import PAGE as HTML
 from chaos.scenario.load import load
 from chaos.scenario.model import Scenario
@@ -61,12 +62,25 @@ class Asked:
     Attributes:
         clients: their names; all, if there is none.
         runs: the folder of the run directories.
+        earlier: an earlier table, as JSON: its cells are not run again, and shown as they were.
     """
 
     clients: Sequence[str] = ()
     shard: Shard = field(default_factory=Shard)
     folder: Path = Path("conformance")
     runs: Path = Path("runs")
+    earlier: Path | None = None
+
+    def results(self) -> Mapping[str, table.Result]:
+        """Return the results of the earlier table: scenario -> result.
+
+        Raises:
+            ScenarioError: it cannot be read, or is no table.
+        """
+        try:
+            return table.earlier(self.earlier) if self.earlier else {}
+        except InconclusiveError as error:
+            raise ScenarioError(f"--earlier: {error}") from error
 
     def cases(self) -> tuple[list[Scenario], list[table.Case]]:
         """Return the scenarios of these clients, and all cells of their table.
@@ -100,12 +114,13 @@ def run(asked: Asked, say: Say) -> int:
         RuntimeUnavailableError: a client that is named cannot run on this machine.
     """
     wanted, _ = asked.cases()
-    missing = _missing(wanted)
+    missing, known = _missing(wanted), asked.results()
     for client, why in missing.items():
         if client in asked.clients:
             raise RuntimeUnavailableError(f"{client}: {why}")
         say(f"not run: {client}: {why}")
-    own = [one.name for one in asked.shard.of_cases(wanted) if one.matrix[table.CLIENT] not in missing]
+    cases = asked.shard.of_cases(wanted)
+    own = [one.name for one in cases if one.matrix[table.CLIENT] not in missing and one.name not in known]
     if not own:
         return 0
     places = [f"{asked.folder / FILE}::test_scenario[{name}]" for name in own]
@@ -116,27 +131,32 @@ def run(asked: Asked, say: Say) -> int:
 
 
 def write(asked: Asked, page: Path, say: Say) -> int:
-    """Write the table as a page, and beside it as JSON, from all runs in the folder of runs.
+    """Write the table as pages, and beside them as JSON, from all runs in the folder of runs and from the earlier table.
 
     Returns:
         0, or 3 if a report cannot be read; the page is written without it.
 
     Raises:
-        ScenarioError: as `Asked.cases`, or the page cannot be written.
+        ScenarioError: as `Asked.cases` and `Asked.results`, or a page cannot be written.
     """
     if not asked.runs.is_dir():
         raise ScenarioError(f"{asked.runs} is no folder; name the folder of the runs: chaos conformance --runs")
     _, declared = asked.cases()
-    found, problems = table.runs_below(asked.runs)
-    cells = table.cells(declared, found)
-    try:
-        files.write_atomically(page, table.markdown(cells, page.parent))
-        files.write_atomically(page.with_suffix(".json"), json.dumps(table.as_json(cells, page.parent), indent=1))
-    except OSError as error:
-        raise ScenarioError(f"{page} cannot be written: {error.strerror}") from error
+    known = asked.results()
+    found, problems = table.results_below(asked.runs)
+    cells = table.cells(declared, {**known, **found})
+    texts = dict(conformance_page.pages(cells, page))
+    texts[page.with_suffix(".json")] = json.dumps(table.as_json(cells, page.parent), indent=1) + "\n"
+    for file, text in texts.items():
+        try:
+            if file.parent != page.parent:
+                file.parent.mkdir(exist_ok=True)
+            files.write_atomically(file, text)
+        except OSError as error:
+            raise ScenarioError(f"{file} cannot be written: {error.strerror}") from error
     for problem in problems:
         say(problem)
-    say(f"{page}: {sum(cell.run is not None for cell in cells)} of {sum(not cell.case.why_not for cell in cells)} cells")
+    say(f"{page}: {sum(cell.result is not None for cell in cells)} of {sum(not cell.case.why_not for cell in cells)} cells")
     return 3 if problems else 0
 
 

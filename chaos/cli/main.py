@@ -208,13 +208,17 @@ def conformance(
         Path | None,
         typer.Option(help="run nothing: write the table of all runs in the folder here, and as JSON", show_default=False),
     ] = None,
+    earlier: Annotated[
+        Path | None,
+        typer.Option(help="an earlier table, as JSON: its cells are not run again, and shown as they were", show_default=False),
+    ] = None,
     runs: Annotated[Path, typer.Option(help="the folder of run directories, perhaps of several machines")] = Path("runs"),
     folder: Annotated[Path, typer.Option(help="the folder of the table, in a clone of this project")] = Path("conformance"),
 ) -> None:
     """Run each Kafka client under the same faults, and write a table of what each of them did."""
     from chaos.cli import conformance as table  # noqa: PLC0415
 
-    asked = table.Asked(tuple(clients or ()), table.Shard.of(shard), folder, runs)
+    asked = table.Asked(tuple(clients or ()), table.Shard.of(shard), folder, runs, earlier)
     if listed:
         raise typer.Exit(table.show(asked, typer.echo))
     raise typer.Exit(table.write(asked, page, typer.echo) if page else table.run(asked, typer.echo))

@@ -1,4 +1,4 @@
-"""The conformance table: what each client did in each case, as a page and as JSON, from the reports of runs.
+"""The conformance table: what each client did in each case, as JSON, from the reports of runs or from an earlier table.
 
 A case is a scenario with the axis `client`. The other words of its matrix are its row, and the names of their axes its table. A
 cell has one of these outcomes:
@@ -9,27 +9,31 @@ cell has one of these outcomes:
     UNKNOWN        the run proved nothing; the page says why
     not asked      nothing can be asked of this client here; the page says why
     not run        there is no report of such a run
+
+`conformance_page.py` writes the table as pages.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.report.formatting import day, tally
+from chaos.report.failure_text import story
+from chaos.report.formatting import tally
 from chaos.report.html.addresses import PAGE, address
-from chaos.report.model import FILE, Report, read
+from chaos.report.model import FILE, Report, read, why_damaged
 from chaos.scenario.model import Scenario
 from chaos.scenario.verifiers import anomalies_of
 from verifiers.base import Verdict
 
 CLIENT = "client"
-NOT_ASKED, NOT_RUN, NOT_SENT = "not asked", "not run", "not sent"
-OTHER = "other"
+VALID, UNKNOWN = Verdict.VALID.name, Verdict.UNKNOWN.name
+NOT_ASKED, NOT_RUN, NOT_SENT, OTHER = "not asked", "not run", "not sent", "other"
 WORDS: Mapping[tuple[str, str], str] = {
     ("gaps", "lost"): "lost",
     ("duplicates", "duplicate"): "duplicate",
@@ -41,9 +45,11 @@ WORDS: Mapping[tuple[str, str], str] = {
     ("progress", "slow recovery"): "slow",
 }
 """(verifier, anomaly) -> the word of a cell. Other anomalies follow from these, and are shown if none of these was found."""
+OUTCOMES = (VALID, *dict.fromkeys(WORDS.values()), OTHER, NOT_SENT, UNKNOWN, NOT_ASKED, NOT_RUN)
 _OF_TIME = frozenset({"stuck", "blocked", "slow"})  # these count faults, not records
-_COLUMNS = (Verdict.VALID.name, *dict.fromkeys(WORDS.values()), OTHER, NOT_SENT, Verdict.UNKNOWN.name, NOT_ASKED, NOT_RUN)
+_PARTS = ("kafka", "spark", "java")
 _BESIDE = "slf4j"  # logs what the client says; it is not the client
+_FOLDER = "run"  # key of a table as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,87 +70,76 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a case.
+class Result:
+    """What was found in a case: the worst of its runs.
 
     Attributes:
-        client_version: the client and its version, as its registry writes them.
+        outcome: one word of `OUTCOMES`.
+        found: anomaly -> how often it was found, by the words of `WORDS`; else by the names of the anomalies.
+        why: why a run proved nothing; "" if it proved something.
+        version: the client and its version, as its registry writes them.
         versions: part of the system -> its version.
-    """
-
-    report: Report
-    folder: Path
-    client_version: str
-    versions: Mapping[str, str]
-
-    @property
-    def page(self) -> Path:
-        """The page of the run, or its report if no page was written."""
-        return self.folder / (PAGE if (self.folder / PAGE).exists() else FILE)
-
-    @property
-    def fell_over(self) -> bool:
-        """Whether the client ended by itself with an error, and was started again."""
-        return any(code > 0 for code in self.report.exit_codes)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What is known of one case.
-
-    Attributes:
-        run: the worst run of the case; None if there is none.
+        restarted: whether the client ended by itself with an error, and was started again.
         runs: their number.
+        began_ms: when the run began; None if it never did.
+        seed: of its schedule.
+        story: what the report says, in lines, if it is not VALID.
+        page: the page of the run, or its report; None if neither is on this machine.
     """
 
-    case: Case
-    run: Run | None
+    scenario: str
+    outcome: str
+    found: Mapping[str, int]
+    why: str
+    version: str
+    versions: Mapping[str, str]
+    restarted: bool
     runs: int
-
-    @property
-    def found(self) -> Mapping[str, int]:
-        """Anomaly -> how often it was found, by the words of `WORDS`; else by the names of the anomalies."""
-        counts = dict(_not_as_expected(self.run.report)) if self.run else {}
-        named: Counter[str] = Counter()
-        for key in counts.keys() & WORDS.keys():
-            named[WORDS[key]] = max(named[WORDS[key]], counts[key])
-        order = list(WORDS.values())
-        if named:
-            return dict(sorted(named.items(), key=lambda item: order.index(item[0])))
-        return {anomaly: count for (_, anomaly), count in sorted(counts.items())}
+    began_ms: int | None
+    seed: int
+    story: tuple[str, ...] = ()
+    page: Path | None = field(default=None, compare=False)
 
     @property
     def is_red(self) -> bool:
-        return self.run is not None and self.run.report.verdict is Verdict.INVALID
-
-    @property
-    def column(self) -> str:
-        """The outcome in one word: a column of the first table."""
-        if self.run is None:
-            return NOT_ASKED if self.case.why_not else NOT_RUN
-        if self.is_red:
-            return next((word for word in self.found if word in _COLUMNS), OTHER)
-        report = self.run.report
-        return NOT_SENT if report.verdict is Verdict.VALID and report.not_sent else report.verdict.name
+        return self.outcome not in (VALID, NOT_SENT, UNKNOWN)
 
     @property
     def text(self) -> str:
         """The outcome in a few words, e.g. ``lost 200, duplicate 3``."""
         counted = (word if word in _OF_TIME else tally({word: count}) for word, count in self.found.items())
         said = ", ".join(counted) if self.is_red else ""
-        ended = self.run is not None and self.run.fell_over and self.column != NOT_SENT
+        ended = self.restarted and self.outcome != NOT_SENT
         several = f" (worst of {self.runs})" if self.runs > 1 else ""
-        return f"{said or self.column}{', restarted' if ended else ''}{several}"
+        return f"{said or self.outcome}{', restarted' if ended else ''}{several}"
+
+
+_RESULT = TypeAdapter(Result)
+_KEPT = tuple(one.name for one in fields(Result) if one.name != "page")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is known of one case: nothing, if it has no result."""
+
+    case: Case
+    result: Result | None
+
+    @property
+    def outcome(self) -> str:
+        """One word of `OUTCOMES`."""
+        if self.result is None:
+            return NOT_ASKED if self.case.why_not else NOT_RUN
+        return self.result.outcome
+
+    @property
+    def text(self) -> str:
+        return self.result.text if self.result else self.outcome
 
     @property
     def why(self) -> str:
         """Why there is no answer; "" if there is one."""
-        if self.run is None:
-            return self.case.why_not
-        if self.run.report.verdict is not Verdict.UNKNOWN:
-            return ""
-        unknown = (f"{one.verifier}: {one.note}" for one in self.run.report.findings if one.verdict is Verdict.UNKNOWN)
-        return one_line(next(iter(self.run.report.problems), "") or next(unknown, "no verifier decided"))
+        return self.result.why if self.result else self.case.why_not
 
 
 def cases(scenarios: Iterable[Scenario], not_asked: Sequence[Case] = ()) -> list[Case]:
@@ -158,53 +153,72 @@ def _place(matrix: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(row), tuple(row.values())
 
 
-def runs_below(folder: Path) -> tuple[list[Run], list[str]]:
-    """Read all runs in a folder and in its folders, as several machines leave them, in the order of their names.
+def cells(declared: Iterable[Case], found: Mapping[str, Result]) -> list[Cell]:
+    """Args: found: scenario -> its result."""
+    return [Cell(case, found.get(case.scenario)) for case in declared]
+
+
+# from runs ------------------------------------------------------------------------------------------------------------
+
+
+def results_below(folder: Path) -> tuple[dict[str, Result], list[str]]:
+    """Read all runs in a folder and in its folders, as several machines leave them.
 
     Returns:
-        The runs, and a line for each report that cannot be read.
+        Scenario -> the result of the worst of its runs, and a line for each report that cannot be read.
     """
-    found: list[Run] = []
+    runs: dict[str, list[tuple[Report, Path]]] = {}
     problems: list[str] = []
     for file in sorted(folder.rglob(FILE)):
         try:
-            found.append(_run(file))
+            report = read(file)
         except InconclusiveError as error:
             problems.append(str(error))
-    return found, problems
+        else:
+            runs.setdefault(report.scenario, []).append((report, file.parent))
+    return {scenario: result(own) for scenario, own in runs.items()}, problems
 
 
-def _run(file: Path) -> Run:
-    report, folder = read(file), file.parent
-    declared, versions = _values(folder / "scenario.json"), _values(folder / "versions.json")
-    pipeline = declared.get("pipeline") or {}
-    packages = pipeline.get("packages") or []
-    listed = (
-        packages if isinstance(packages, list) else [one for own in packages.values() if isinstance(own, list) for one in own]
+def result(runs: Sequence[tuple[Report, Path]]) -> Result:
+    """Return the result of the worst of the runs of a case.
+
+    Args:
+        runs: their reports and folders; at least one.
+    """
+    report, folder = max(runs, key=lambda run: run[0].verdict)
+    versions = _values(folder / "versions.json")
+    found = _found(report)
+    return Result(
+        report.scenario,
+        _outcome(report, found),
+        found,
+        _why(report),
+        _client(_values(folder / "scenario.json"), versions),
+        {part: str(versions[part]) for part in _PARTS if part in versions},
+        restarted=any(code > 0 for code in report.exit_codes),
+        runs=len(runs),
+        began_ms=report.phases[0].start_ms if report.phases else None,
+        seed=report.seed,
+        story=() if report.verdict is Verdict.VALID else tuple(story(report)),
+        page=folder / (PAGE if (folder / PAGE).exists() else FILE),
     )
-    version = next((str(one) for one in listed if _BESIDE not in str(one)), f"Spark {versions.get('spark', 'unknown')}")
-    return Run(report, folder, version, {str(part): str(number) for part, number in versions.items()})
 
 
-def _values(file: Path) -> Mapping[str, Any]:
-    """Return what a file holds; nothing if it cannot be read: the run is still judged."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def _outcome(report: Report, found: Mapping[str, int]) -> str:
+    if report.verdict is Verdict.INVALID:
+        return next((word for word in found if word in OUTCOMES), OTHER)
+    return NOT_SENT if report.verdict is Verdict.VALID and report.not_sent else report.verdict.name
 
 
-def cells(declared: Iterable[Case], runs: Iterable[Run]) -> list[Cell]:
-    """Return a cell for each case; of several runs of a case it has the worst."""
-    of_case: dict[str, list[Run]] = {}
-    for run in runs:
-        of_case.setdefault(run.report.scenario, []).append(run)
-    found = []
-    for case in declared:
-        own = of_case.get(case.scenario, [])
-        found.append(Cell(case, max(own, key=lambda run: run.report.verdict, default=None), len(own)))
-    return found
+def _found(report: Report) -> Mapping[str, int]:
+    counts = dict(_not_as_expected(report))
+    named: Counter[str] = Counter()
+    for key in counts.keys() & WORDS.keys():
+        named[WORDS[key]] = max(named[WORDS[key]], counts[key])
+    order = list(WORDS.values())
+    if named:
+        return dict(sorted(named.items(), key=lambda item: order.index(item[0])))
+    return {anomaly: count for (_, anomaly), count in sorted(counts.items())}
 
 
 def _not_as_expected(report: Report) -> Iterator[tuple[tuple[str, str], int]]:
@@ -216,86 +230,26 @@ def _not_as_expected(report: Report) -> Iterator[tuple[tuple[str, str], int]]:
                     yield (finding.verifier, anomaly), count
 
 
-# as a page ------------------------------------------------------------------------------------------------------------
-
-
-def markdown(table: Sequence[Cell], page_folder: Path) -> str:
-    """Write the page: how often each outcome came for each client, then a table for each set of axes.
-
-    Args:
-        page_folder: links to the pages of runs are relative to it.
-    """
-    clients = list(dict.fromkeys(cell.case.client for cell in table))
-    ran = [cell.run for cell in table if cell.run]
-    asked = sum(not cell.case.why_not for cell in table)
-    lines = ["# Conformance of Kafka clients", "", f"{len(ran)} of {asked} cells were run{_when(ran)}.{_on(ran)}", ""]
-    lines += _drawn(["client", "version", *_COLUMNS], [_counted(client, table) for client in clients])
-    for axes in dict.fromkeys(cell.case.axes for cell in table):
-        own = [cell for cell in table if cell.case.axes == axes]
-        lines += ["", f"## {' × '.join(axes).capitalize()}", "", *_crossed(axes, clients, own, page_folder)]  # noqa: RUF001
-        lines += _reasons(own)
-    return "\n".join(lines)
-
-
-def _when(ran: Sequence[Run]) -> str:
-    days = sorted({day(run.report.phases[0].start_ms) for run in ran if run.report.phases})
-    if not days:
+def _why(report: Report) -> str:
+    if report.verdict is not Verdict.UNKNOWN:
         return ""
-    return f" on {days[0]}" if len(days) == 1 else f" from {days[0]} to {days[-1]}"
+    unknown = (f"{one.verifier}: {one.note}" for one in report.findings if one.verdict is Verdict.UNKNOWN)
+    return one_line(next(iter(report.problems), "") or next(unknown, "no verifier decided"))
 
 
-def _on(ran: Sequence[Run]) -> str:
-    parts: dict[str, set[str]] = {}
-    for run in ran:
-        for part in ("kafka", "spark", "java"):
-            if part in run.versions:
-                parts.setdefault(part, set()).add(run.versions[part])
-    named = ", ".join(f"{part.capitalize()} {' and '.join(sorted(numbers))}" for part, numbers in parts.items())
-    return f" {named}." if named else ""
+def _client(declared: Mapping[str, Any], versions: Mapping[str, Any]) -> str:
+    packages = (declared.get("pipeline") or {}).get("packages") or []
+    own = packages if isinstance(packages, list) else [one for of in packages.values() if isinstance(of, list) for one in of]
+    return next((str(one) for one in own if _BESIDE not in str(one)), f"Spark {versions.get('spark', 'unknown')}")
 
 
-def _counted(client: str, table: Sequence[Cell]) -> list[str]:
-    own = [cell for cell in table if cell.case.client == client]
-    counts = Counter(cell.column for cell in own)
-    versions = sorted({cell.run.client_version for cell in own if cell.run})
-    return [client, ", ".join(map(_marked, versions)), *(str(counts[column] or "") for column in _COLUMNS)]
-
-
-def _crossed(axes: Sequence[str], clients: Sequence[str], own: Sequence[Cell], page_folder: Path) -> list[str]:
-    there = {(cell.case.row, cell.case.client): cell for cell in own}
-    rows = [
-        [*map(_marked, row), *(_linked(there.get((row, client)), page_folder) for client in clients)]
-        for row in dict.fromkeys(cell.case.row for cell in own)
-    ]
-    return _drawn([*axes, *clients], rows)
-
-
-def _drawn(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *rows)]
-
-
-def _linked(cell: Cell | None, page_folder: Path) -> str:
-    if cell is None:
-        return ""
-    text = _marked(cell.text)
-    return f"[{text}]({address(cell.run.page, page_folder)})" if cell.run else text
-
-
-def _reasons(own: Iterable[Cell]) -> Iterator[str]:
-    """Yield why cells have no answer, one line for each reason."""
-    reasons: dict[str, list[str]] = {}
-    for cell in own:
-        if cell.why:
-            reasons.setdefault(f"{cell.column}: {cell.why}", []).append(f"{cell.case.client}, {' '.join(cell.case.row)}")
-    if reasons:
-        yield ""
-    for why, places in reasons.items():
-        yield f"* {_marked('; '.join(places))}: {_marked(why)}"
-
-
-def _marked(text: str) -> str:
-    """Escape a text for a cell of a Markdown table."""
-    return escape(text, quote=False).replace("|", "\\|")
+def _values(file: Path) -> Mapping[str, Any]:
+    """Return what a file holds; nothing if it cannot be read: the run is still judged."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 # as JSON --------------------------------------------------------------------------------------------------------------
@@ -305,32 +259,50 @@ def as_json(table: Iterable[Cell], page_folder: Path) -> list[dict[str, Any]]:
     """Return an object for each cell.
 
     Its keys: the axes, ``client``, ``scenario``, ``outcome`` (a word), ``found`` (anomaly -> count) and ``why`` (there is no
-    answer, or ""). A cell that was run also has ``version``, ``verdict``, ``restarted``, ``runs``, ``began_ms``, ``seed``,
-    ``run`` (its folder) and ``replay``.
+    answer, or ""). A cell that was run also has those of `Result`, and ``run`` if the folder of its run is below the page's.
     """
     return [
         {
             **dict(zip(cell.case.axes, cell.case.row, strict=True)),
             "client": cell.case.client,
             "scenario": cell.case.scenario,
-            "outcome": cell.column,
-            "found": cell.found,
+            "outcome": cell.outcome,
+            "found": {},
             "why": cell.why,
-            **(_of_run(cell.run, cell.runs, page_folder) if cell.run else {}),
+            **(_as_row(cell.result, page_folder) if cell.result else {}),
         }
         for cell in table
     ]
 
 
-def _of_run(run: Run, runs: int, page_folder: Path) -> dict[str, Any]:
-    report = run.report
-    return {
-        "version": run.client_version,
-        "verdict": report.verdict.name,
-        "restarted": run.fell_over,
-        "runs": runs,
-        "began_ms": report.phases[0].start_ms if report.phases else None,
-        "seed": report.seed,
-        "run": address(run.folder, page_folder),
-        "replay": report.replay,
-    }
+def _as_row(of: Result, page_folder: Path) -> dict[str, Any]:
+    row = {name: value for name, value in asdict(of).items() if name in _KEPT}
+    return row | ({_FOLDER: address(of.page.parent, page_folder)} if is_beside(of, page_folder) and of.page else {})
+
+
+def is_beside(of: Result, page_folder: Path) -> bool:
+    """Whether the page of a run is in the folder of the table's page, or below it, so that both can be copied together."""
+    return of.page is not None and of.page.resolve().is_relative_to(page_folder.resolve())
+
+
+def earlier(file: Path) -> dict[str, Result]:
+    """Read the results in a table that was written as JSON.
+
+    Returns:
+        Scenario -> its result; those whose run is not there any more have no page.
+
+    Raises:
+        InconclusiveError: the file cannot be read, or is no such table.
+    """
+    try:
+        rows = json.loads(file.read_text(encoding="utf-8"))
+        return {row["scenario"]: _of_row(row, file.parent) for row in rows if "seed" in row}
+    except (OSError, ValueError, TypeError, LookupError, ValidationError) as error:
+        why = why_damaged(error)
+        raise InconclusiveError(f"{file} cannot be read; name the JSON of an earlier table: {why}") from error
+
+
+def _of_row(row: Mapping[str, Any], folder: Path) -> Result:
+    pages = (folder / row[_FOLDER] / name for name in (PAGE, FILE)) if _FOLDER in row else ()
+    page = next((one for one in pages if one.exists()), None)
+    return _RESULT.validate_python({**{name: row[name] for name in _KEPT}, "page": page})

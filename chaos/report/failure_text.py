@@ -139,6 +139,14 @@ def _outside(faults: Iterable[FaultRecord], time_ms: int) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    yield from story(report)
+    yield f"Run directory: {report.run_dir}"
+    yield f"Judge again: chaos judge {report.run_dir}"
+    yield f"Replay: {report.replay}"
+
+
+def story(report: Report) -> Iterator[str]:
+    """Yield the lines of `explain` that hold on any machine: without the folder of the run."""
     yield f"{report.verdict.name}: {one_line(findings_line(report))}"
     yield one_line(report.title)
     at = f"{began(report)}, " if report.phases else ""
@@ -156,9 +164,6 @@ def _lines(report: Report) -> Iterator[str]:
     if not_asked:
         yield one_line(f"Not asked: {not_asked}", 300)
     yield from _section("Problems:", [one_line(problem, 300) for problem in report.problems], _PROBLEMS)
-    yield f"Run directory: {report.run_dir}"
-    yield f"Judge again: chaos judge {report.run_dir}"
-    yield f"Replay: {report.replay}"
 
 
 def headline(report: Report, finding: Finding) -> str:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.report import conformance
-from chaos.report.conformance import Case, Run
+from chaos.common.errors import InconclusiveError
+from chaos.report import conformance, conformance_page
+from chaos.report.conformance import Case, Cell, Result
 from tests.unit.report.conftest import Fabricated
+from tests.unit.wording import raised
 from verifiers.base import Finding, Verdict
 
 AXES = ("step", "fault")
@@ -23,10 +25,15 @@ def case(client: str, why_not: str = "", row: tuple[str, str] = ROW) -> Case:
 def ran(run: Fabricated):
     """A run of a client's case, as its report says."""
 
-    def made(client: str, **changes) -> Run:
+    def made(client: str, *others: dict, **changes) -> Result:
         folder = run.folder / f"run-{client}"
-        report = run.valid(scenario=f"step-{client}", run_dir=folder, **changes)
-        return Run(report, folder, f"{client}==1.0", {"kafka": "4.3.0", "java": "17"})
+        folder.mkdir(exist_ok=True)
+        declared = {"pipeline": {"packages": {"pypi": [f"{client}==1.0"]}}}
+        (folder / "report.json").touch()
+        (folder / "scenario.json").write_text(json.dumps(declared), encoding="utf-8")
+        (folder / "versions.json").write_text(json.dumps({"kafka": "4.3.0", "java": "17"}), encoding="utf-8")
+        reports = [run.valid(scenario=f"step-{client}", run_dir=folder, **one) for one in (changes, *others)]
+        return conformance.result([(report, folder) for report in reports])
 
     return made
 
@@ -39,8 +46,7 @@ def found(verifier: str, **counts: int) -> Finding:
 
 def outcome(ran, *findings: Finding, **changes) -> str:
     """The text of the cell of such a run."""
-    (cell,) = conformance.cells([case("a")], [ran("a", findings=findings, **{"verdict": Verdict.INVALID, **changes})])
-    return cell.text.replace("\u00a0", " ")
+    return ran("a", findings=findings, **{"verdict": Verdict.INVALID, **changes}).text.replace("\u00a0", " ")
 
 
 def test_a_cell_names_what_went_wrong_first(ran) -> None:
@@ -67,17 +73,17 @@ def test_a_client_that_fell_over_is_told(ran) -> None:
 
 
 def test_of_several_runs_the_worst_counts(ran) -> None:
-    runs = [ran("a"), ran("a", verdict=Verdict.INVALID, findings=(found("gaps", lost=3),)), ran("a", verdict=Verdict.UNKNOWN)]
-    (cell,) = conformance.cells([case("a")], runs)
+    others = {"verdict": Verdict.INVALID, "findings": (found("gaps", lost=3),)}, {"verdict": Verdict.UNKNOWN}
 
-    assert cell.text.replace("\u00a0", " ") == "lost 3 (worst of 3)"
+    assert ran("a", *others).text.replace("\u00a0", " ") == "lost 3 (worst of 3)"
 
 
-def test_the_page(ran, run: Fabricated, snapshot) -> None:
-    """Every outcome, each with its run's page, and the reason where there is no answer."""
+@pytest.fixture
+def table(ran, run: Fabricated) -> list[Cell]:
+    """Every outcome; one run has a page."""
     (run.folder / "run-b").mkdir()
     (run.folder / "run-b" / "report.html").touch()
-    runs = [
+    results = [
         ran("a"),
         ran(
             "b", verdict=Verdict.INVALID, findings=(found("gaps", lost=200), found("duplicates", duplicate=3)), exit_codes=(1,)
@@ -89,16 +95,54 @@ def test_the_page(ran, run: Fabricated, snapshot) -> None:
     ]
     cases = [*map(case, "abcde"), case("f", "it has <no> members"), case("g"), case("h")]
     cases += [Case("plain-a", "a", ("question",), ("nothing is broken",))]
+    return conformance.cells(cases, {one.scenario: one for one in results})
 
-    page = conformance.markdown(conformance.cells(cases, runs), run.folder)
+
+def test_the_page(table, run: Fabricated, snapshot) -> None:
+    """Every outcome, each with its run's page, and the reason where there is no answer."""
+    (page,) = conformance_page.pages(table, run.folder / "table.md").values()
 
     assert page.replace("\u00a0", " ") == snapshot
 
 
+def test_the_pages_without_their_runs(table, run: Fabricated, snapshot, tmp_path_factory) -> None:
+    """A page that is elsewhere leads to a page of the client, which needs nothing of the machine where the runs are."""
+    place = tmp_path_factory.mktemp("elsewhere") / "table.md"
+
+    pages = conformance_page.pages(table, place)
+
+    assert [path.relative_to(place.parent).as_posix() for path in pages] == [
+        "table.md",
+        *(f"table/{client}.md" for client in "abcdeg"),
+    ]
+    assert "\n".join(pages[path] for path in pages if path.stem in "table b").replace("\u00a0", " ") == snapshot
+    assert str(run.folder) not in "".join(pages.values())
+
+
+def test_a_table_is_read_again(table, run: Fabricated, tmp_path_factory) -> None:
+    """All of it, as it was; runs that were copied beside it are found there."""
+    for folder, is_there in ((run.folder, True), (tmp_path_factory.mktemp("elsewhere"), False)):
+        file = folder / "table.json"
+        file.write_text(json.dumps(conformance.as_json(table, folder)), encoding="utf-8")
+
+        results = conformance.earlier(file)
+
+        assert conformance.cells([cell.case for cell in table], results) == table
+        assert {one.page is not None for one in results.values()} == {is_there}
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}1", '[{"seed": 1}]', '[{"seed": 1, "scenario": "a", "outcome": 1}]'])
+def test_what_is_no_table(tmp_path: Path, text: str) -> None:
+    (tmp_path / "table.json").write_text(text, encoding="utf-8")
+
+    with raised(InconclusiveError, "table.json cannot be read; name the JSON", hidden={str(tmp_path): "<folder>"}):
+        conformance.earlier(tmp_path / "table.json")
+
+
 def test_as_json(ran, run: Fabricated) -> None:
     """What was run can be run again; a case that was not has no run."""
-    runs = [ran("a", verdict=Verdict.INVALID, findings=(found("gaps", lost=200),))]
-    cell, other = conformance.as_json(conformance.cells([case("a"), case("b", "why")], runs), run.folder.parent)
+    red = ran("a", verdict=Verdict.INVALID, findings=(found("gaps", lost=200),))
+    cell, other = conformance.as_json(conformance.cells([case("a"), case("b", "why")], {red.scenario: red}), run.folder.parent)
 
     assert cell["outcome"] == "lost"
     assert cell["found"] == {"lost": 200}
@@ -116,6 +160,7 @@ def test_runs_of_several_machines_are_read(run: Fabricated) -> None:
         folder = run.folder / f"runs-{shard}" / "run"
         folder.mkdir(parents=True)
         run.valid(run_dir=folder, scenario=f"s{shard}").write()
+        (folder / "report.json").touch()
         (folder / "scenario.json").write_text(json.dumps({"pipeline": {"packages": packages}}), encoding="utf-8")
     damaged = run.folder / "runs-2" / "other"
     damaged.mkdir()
@@ -124,9 +169,9 @@ def test_runs_of_several_machines_are_read(run: Fabricated) -> None:
     bare.mkdir()
     run.valid(run_dir=bare, scenario="s3").write()
 
-    runs, problems = conformance.runs_below(run.folder)
+    results, problems = conformance.results_below(run.folder)
 
-    assert {one.report.scenario: one.client_version for one in runs} == {
+    assert {name: one.version for name, one in results.items()} == {
         "s1": "aiokafka==0.14.0",
         "s2": "org.apache:y:2",
         "s3": "Spark unknown",

@@ -1,0 +1,145 @@
+"""The conformance table in Markdown: the table, and a page for each client with what was found in its cells."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from chaos.report.conformance import OUTCOMES, VALID, Cell, Result, is_beside
+from chaos.report.formatting import day
+from chaos.report.html.addresses import address
+
+_TITLE = "Conformance of Kafka clients"
+_NO_LETTER = re.compile(r"[^\w\- ]")
+
+
+def pages(table: Sequence[Cell], page: Path) -> Mapping[Path, str]:
+    """Write the table, and the pages of the clients in a folder beside it.
+
+    A cell leads to the page of its run, if that is in the folder of the page or below it; else to its entry in the page of the
+    client, with the seed, and with what the report of the run says.
+
+    Returns:
+        Path of a page -> its text.
+    """
+    found = {page: _table(table, page)}
+    for client in dict.fromkeys(cell.case.client for cell in table):
+        own = [cell for cell in table if cell.case.client == client and cell.result and not is_beside(cell.result, page.parent)]
+        if own:
+            found[_of_client(client, page)] = "\n".join(_entries(client, own, page))
+    return found
+
+
+def _of_client(client: str, page: Path) -> Path:
+    return page.with_suffix("") / f"{client}.md"
+
+
+def _table(table: Sequence[Cell], page: Path) -> str:
+    clients = list(dict.fromkeys(cell.case.client for cell in table))
+    ran = [cell.result for cell in table if cell.result]
+    asked = sum(not cell.case.why_not for cell in table)
+    lines = [f"# {_TITLE}", "", f"{len(ran)} of {asked} cells were run{_when(ran)}.{_on(ran)}", ""]
+    lines += _drawn(["client", "version", *OUTCOMES], [_counted(client, table) for client in clients])
+    for axes in dict.fromkeys(cell.case.axes for cell in table):
+        own = [cell for cell in table if cell.case.axes == axes]
+        lines += ["", f"## {' × '.join(axes).capitalize()}", "", *_crossed(axes, clients, own, page)]  # noqa: RUF001
+        lines += _reasons(own)
+    return "\n".join((*lines, ""))
+
+
+def _when(ran: Iterable[Result]) -> str:
+    days = sorted({day(one.began_ms) for one in ran if one.began_ms is not None})
+    if not days:
+        return ""
+    return f" on {days[0]}" if len(days) == 1 else f" from {days[0]} to {days[-1]}"
+
+
+def _on(ran: Iterable[Result]) -> str:
+    parts: dict[str, set[str]] = {}
+    for one in ran:
+        for part, version in one.versions.items():
+            parts.setdefault(part, set()).add(version)
+    named = ", ".join(f"{part.capitalize()} {' and '.join(sorted(numbers))}" for part, numbers in parts.items())
+    return f" {named}." if named else ""
+
+
+def _counted(client: str, table: Iterable[Cell]) -> list[str]:
+    own = [cell for cell in table if cell.case.client == client]
+    counts = Counter(cell.outcome for cell in own)
+    versions = sorted({cell.result.version for cell in own if cell.result})
+    return [client, ", ".join(map(_marked, versions)), *(str(counts[outcome] or "") for outcome in OUTCOMES)]
+
+
+def _crossed(axes: Sequence[str], clients: Sequence[str], own: Sequence[Cell], page: Path) -> list[str]:
+    there = {(cell.case.row, cell.case.client): cell for cell in own}
+    rows = [
+        [*map(_marked, row), *(_linked(there.get((row, client)), page) for client in clients)]
+        for row in dict.fromkeys(cell.case.row for cell in own)
+    ]
+    return _drawn([*axes, *clients], rows)
+
+
+def _drawn(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *rows)]
+
+
+def _linked(cell: Cell | None, page: Path) -> str:
+    if cell is None:
+        return ""
+    text = _marked(cell.text)
+    return f"[{text}]({_target(cell, cell.result, page)})" if cell.result else text
+
+
+def _target(cell: Cell, result: Result, page: Path) -> str:
+    if result.page is not None and is_beside(result, page.parent):
+        return address(result.page, page.parent)
+    return f"{address(_of_client(cell.case.client, page), page.parent)}#{_anchor(_name(cell))}"
+
+
+def _reasons(own: Iterable[Cell]) -> Iterator[str]:
+    """Yield why cells have no answer, one line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for cell in own:
+        if cell.why:
+            reasons.setdefault(f"{cell.outcome}: {cell.why}", []).append(f"{cell.case.client}, {' '.join(cell.case.row)}")
+    if reasons:
+        yield ""
+    for why, places in reasons.items():
+        yield f"* {_marked('; '.join(places))}: {_marked(why)}"
+
+
+# of a client ----------------------------------------------------------------------------------------------------------
+
+
+def _entries(client: str, own: Sequence[Cell], page: Path) -> Iterator[str]:
+    """Yield the lines of its page: a heading for each cell, so that the table can lead to it."""
+    table = address(page, _of_client(client, page).parent)
+    yield from (f"# {client}", "", f"What was found in each cell of [{_TITLE}]({table}). To run a cell again:", "")
+    yield from ("```", 'pytest -m chaos "conformance/scenarios.yaml::test_scenario[SCENARIO]" --chaos-seed SEED', "```")
+    for cell in own:
+        if cell.result:
+            yield from _entry(cell, cell.result)
+    yield ""
+
+
+def _entry(cell: Cell, result: Result) -> Iterator[str]:
+    yield from ("", f"## {_marked(_name(cell))}", "")
+    began = "" if result.began_ms is None else f", {day(result.began_ms)}"
+    yield f"**{_marked(result.text)}**: `{cell.case.scenario}`, seed {result.seed}, {_marked(result.version)}{began}"
+    if result.outcome != VALID and result.story:
+        yield from ("", "```text", *result.story, "```")
+
+
+def _name(cell: Cell) -> str:
+    return ", ".join(cell.case.row)
+
+
+def _anchor(heading: str) -> str:
+    """As a code host and the site make it of a heading."""
+    return _NO_LETTER.sub("", heading.lower()).replace(" ", "-")
+
+
+def _marked(text: str) -> str:
+    """Escape a text for a cell of a Markdown table."""
+    return escape(text, quote=False).replace("|", "\\|")
