@@ -111,6 +111,9 @@ def test_doubles_of_the_source(compared, doubles):
     [
         pytest.param([*SOURCE, (0, 900, None, "x")], COPY, id="a record without a key"),
         pytest.param(SOURCE, [*COPY, COPY[-1]], id="landed twice"),
+        pytest.param(SOURCE, [*COPY, (0, 1 << 48, "k1", "1")], id="an offset that is too large"),
+        pytest.param(SOURCE, [*COPY, (1 << 15, 0, "k1", "1")], id="a partition that is too large"),
+        pytest.param(SOURCE, [*COPY, (0, -1, "k1", "1")], id="an offset below 0"),
     ],
 )
 def test_what_is_not_said_here(compared, source, sink):
@@ -153,7 +156,7 @@ def test_chunks_are_larger_in_larger_logs():
     """So that there are not more of them than may be held."""
     limits = Limits()
 
-    assert [on_executors._bits(records, limits) for records in (10**7, 2 * 10**7, 2 * 10**8, 2 * 10**9)] == [4, 4, 6, 9]
+    assert [on_executors._bits(records, limits) for records in (10**7, 2 * 10**8, 3 * 10**8, 2 * 10**9)] == [6, 6, 7, 9]
 
 
 @pytest.mark.parametrize("records", [9, 10])

@@ -75,7 +75,7 @@ class Limits:
     small_rows: int = 100_000
     held_rows: int = 200_000
     driver_rows: int = 10_000_000
-    chunk_bits: int = 4
+    chunk_bits: int = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,6 +44,10 @@ _NO_PYTHON = re.compile(
 _BLOCK_BITS = 6  # ranges of offsets are joined by blocks of 2 to the power of this many
 _COARSE_BITS = 3  # chunks that are 2 to the power of this many times larger than intended are of no use
 _ROWS_FOR_A_GROUP = 4  # so many held rows need the memory of one group
+_PLACE = (
+    f"CASE WHEN shiftright(offset, {chunks.OFFSET_BITS}) = 0 AND shiftright(partition, {chunks.PARTITION_BITS}) = 0 "
+    f"THEN shiftleft(CAST(partition AS BIGINT), {chunks.OFFSET_BITS}) + offset END AS place"
+)
 _ROW = ("partition", "offset", "print", "key")
 _MIXED = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F], [0x165667B19E3779F9]], np.uint64)
 _NONE = np.empty(0, np.int64)
@@ -71,7 +75,7 @@ def compare(
     left, number = _doubles(left) if doubles else (left, None)
     try:
         ours, theirs = chunks.assembled(left), chunks.assembled(right)
-    except chunks.OverlapError:
+    except chunks.PlaceError:
         return None
     found = None if ours[0].keyless else _compared((wanted, sink), (ours, theirs), positions, bits, limits)
     return None if found is None else replace(found, doubles=number)
@@ -97,7 +101,7 @@ def _with_doubles(log: DataFrame, bits: int) -> DataFrame:
 
 
 def _prints(log: DataFrame) -> DataFrame:
-    return log.selectExpr("CAST(partition AS INT) AS partition", "offset", alignment.PRINT)
+    return log.selectExpr(_PLACE, alignment.PRINT)
 
 
 def _doubles(found: pa.Table) -> tuple[pa.Table, int]:

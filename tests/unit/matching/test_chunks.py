@@ -20,8 +20,9 @@ PRINTS = np.random.default_rng(7).integers(-(2**63), 2**63 - 1, 300)
 def log(prints, offsets=None, partition=0):
     """Rows of one partition."""
     offsets = range(len(prints)) if offsets is None else offsets
-    columns = (np.full(len(prints), partition, np.int32), np.array(offsets, np.int64), np.array(prints, np.int64))
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=["partition", "offset", "print"])
+    places = (partition << chunks.OFFSET_BITS) + np.array(offsets, np.int64)
+    columns = (places, np.array(prints, np.int64))
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=["place", "print"])
 
 
 def assembled(*batches):
@@ -99,8 +100,15 @@ def test_rows_without_a_key_are_seen():
 
 
 def test_two_rows_of_one_offset_are_seen():
-    with pytest.raises(chunks.OverlapError):
+    with pytest.raises(chunks.PlaceError):
         assembled(log([5, 6, 7], [1, 2, 2]))
+
+
+def test_places_that_do_not_fit_are_seen():
+    batch = pa.RecordBatch.from_pydict({"place": pa.array([1, None], pa.int64()), "print": [5, 6]})
+
+    with pytest.raises(chunks.PlaceError):
+        assembled(batch)
 
 
 def test_an_empty_log_has_no_chunk():
@@ -125,8 +133,8 @@ import pickle, sys
 import pyspark.cloudpickle
 split = pickle.loads(open({str(sent)!r}, "rb").read())
 import pyarrow as pa
-columns = [pa.array([0], pa.int32()), pa.array([3]), pa.array([8])]
-batch = pa.RecordBatch.from_arrays(columns, names=["partition", "offset", "print"])
+columns = [pa.array([3]), pa.array([8])]
+batch = pa.RecordBatch.from_arrays(columns, names=["place", "print"])
 print([one.num_rows for one in split([batch])], any(name == "chaos" for name in sys.modules))
 """
 
