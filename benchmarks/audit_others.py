@@ -31,7 +31,7 @@ def except_all(source: DataFrame, sink: DataFrame, model: Model) -> Counts:
 
 
 def datacompy(source: DataFrame, sink: DataFrame, model: Model) -> Counts:
-    compare = import_module("datacompy.spark.sql").SparkSQLCompare
+    compare = import_module("datacompy.spark").SparkSQLCompare
     sides = (_wanted(source, model), sink.select("key", "value"))
     found = compare(sink.sparkSession, *sides, join_columns=["key"])
     differing = found.intersect_rows.where("NOT value_match").count()

@@ -9,7 +9,9 @@ of 1000 again and 10 records elsewhere again, 15 pairs in each other's place, 7 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +37,10 @@ def plant(folder: Path, records: int, layout: str, *, dirty: bool) -> Counter[st
     for partition in range(PARTITIONS):
         ids = _ids(records, partition, layout)
         keys = partial(_keys, records=records, layout=layout)
-        _write(folder / "source", partition, keys(ids), ids, np.arange(len(ids), dtype=np.int64))
+        _write(folder / "source", partition, keys, ids, ids, np.arange(len(ids), dtype=np.int64))
         there, values = _spoiled(ids, records * (partition + 1), draw, truth) if dirty else (ids, ids * ids)
         places = np.arange(len(there), dtype=np.int64)
-        _write(folder / "sink", partition, keys(there), values, places + places // _TRANSACTION)
+        _write(folder / "sink", partition, keys, there, values, places + places // _TRANSACTION)
     return truth
 
 
@@ -76,14 +78,19 @@ def _spoiled(ids: Longs, beyond: int, draw: np.random.Generator, truth: Counter[
     return there, values
 
 
-def _write(folder: Path, partition: int, keys: pa.Array, values: Longs, offsets: Longs) -> None:
+def _write(folder: Path, partition: int, keys: Callable[[Longs], pa.Array], ids: Longs, values: Longs, offsets: Longs) -> None:
+    """Texts are made a row group at a time, since Arrow holds at most 2 GB of them in one array."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, piece in enumerate(np.array_split(np.arange(len(values)), _FILES)):
-        rows = slice(piece[0], piece[-1] + 1) if len(piece) else slice(0)
-        columns = {
-            "partition": pa.array(np.full(len(piece), partition, np.int32)),
-            "offset": pa.array(offsets[rows]),
-            "key": keys[rows],
-            "value": pc.cast(pa.array(values[rows]), pa.string()),
-        }
-        pq.write_table(pa.table(columns), folder / f"{partition}-{number}.parquet", row_group_size=_ROWS)
+    bounds = [len(ids) * number // _FILES for number in range(_FILES + 1)]
+    schema = pa.schema({"partition": pa.int32(), "offset": pa.int64(), "key": pa.string(), "value": pa.string()})
+    for number, (first, end) in enumerate(pairwise(bounds)):
+        with pq.ParquetWriter(folder / f"{partition}-{number}.parquet", schema) as file:
+            for start in range(first, max(end, first + 1), _ROWS):
+                rows = slice(start, min(start + _ROWS, end))
+                columns = (
+                    pa.array(np.full(len(ids[rows]), partition, np.int32)),
+                    pa.array(offsets[rows]),
+                    keys(ids[rows]),
+                    pc.cast(pa.array(values[rows]), pa.string()),
+                )
+                file.write_table(pa.table(columns, schema), row_group_size=_ROWS)
