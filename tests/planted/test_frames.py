@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
+from unittest.mock import Mock
 from zlib import crc32
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 import verifiers
@@ -214,6 +216,23 @@ def test_order_of_what_recurs(audited, by_chaos, seed):
 
     for copied in (sink, lost):
         assert counts(audited(source, copied).findings) == counts(by_chaos(source, copied).values())
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_nothing_is_held_in_the_end(spark, frame, audited, monkeypatch, holds):
+    """A service that holds no frames finds the same: each is made again."""
+    source = log(*((f"k{number}", "v") for number in range(40)))
+    sink = [(0, offset, *row[2:]) for offset, row in enumerate([*source[:10], *source[20:], *source[10:20]])]
+    if not holds:
+        refused = PySparkException("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported on serverless compute.")
+        monkeypatch.setattr(type(frame(source)), "persist", Mock(side_effect=refused))
+
+    before = len(spark.sparkContext._jsc.getPersistentRDDs())
+
+    report = audited(source, sink)
+
+    assert (finding(report, "ordering").count, report.late.count()) == (10, 10)
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == before
 
 
 # what is asked ---------------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def _of_order(ordered: Order | None, names: Names) -> Finding:
         notes.append(f"the order of {ordered.undecided} rows was not judged: {why}")
     examples = [
         _example("inversion", k, (g, n), names, Detail("{far} too late" if far > 0 else "{far} too early", {"far": abs(far)}))
-        for k, g, n, far in (ordered.first() if count else ())
+        for k, g, n, far in ordered.first
     ]
     return _finding("ordering", {"inversion": count}, ordered.checked, {"ordering": examples}, "; ".join(notes))
 

@@ -7,8 +7,9 @@ That function travels by value, so executors need numpy, and not this package.
 """
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyspark import cloudpickle
@@ -25,6 +26,7 @@ from verifiers.frames.question import AuditError, Question, changed_meanwhile
 from verifiers.frames.sums import Sums
 
 _LINE = "PARTITION BY here, line ORDER BY"
+_PLACES = f"{_LINE} n, number"
 _FOUND = ArrayType(StructType([StructField(name, LongType()) for name in ("first", "last", "at", "rival")]))
 
 
@@ -36,6 +38,7 @@ class Order:
         checked: rows that were judged.
         late, early: rows that are too late or too early; latest, earliest: by how many records at most.
         undecided: rows that were left out, because their order is not known.
+        first: k, g, n and far of the first rows, as many as reports show.
         rows: columns k struct, g struct, n long, far long (above 0 if too late), theirs struct; lazy.
     """
 
@@ -45,16 +48,13 @@ class Order:
     early: int
     earliest: int
     undecided: int
+    first: Sequence[Row]
     rows: DataFrame
 
     @property
     def count(self) -> int:
         """Rows out of place."""
         return self.late + self.early
-
-    def first(self) -> list[Row]:
-        """Return k, g, n and far of the first rows, as many as reports show."""
-        return self.rows.select("k", "g", "n", "far").orderBy("g", "n").limit(EXAMPLES).collect()
 
 
 def of(question: Question, found: Sums, rows: int) -> Order:
@@ -67,13 +67,12 @@ def of(question: Question, found: Sums, rows: int) -> Order:
         AuditError: the frames have other rows now, or the executors' Python failed.
     """
     answered = _answered(question, found)
-    order = _judged(answered, 0)
+    order = _judged(answered, is_final=False)
     if order.checked != rows:
         raise changed_meanwhile()
-    if not order.count:
-        return order
-    undecided = answered.where("doubtful").count()
-    return _judged(answered.where("NOT doubtful"), undecided) if undecided else order
+    if not order.count or not order.undecided:
+        return replace(order, undecided=0)
+    return replace(_judged(answered.where("NOT doubtful"), is_final=True), undecided=order.undecided)
 
 
 def _answered(question: Question, found: Sums) -> DataFrame:
@@ -90,43 +89,64 @@ def _answered(question: Question, found: Sums) -> DataFrame:
     return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
 
 
-def _judged(answered: DataFrame, undecided: int) -> Order:
-    """Judge these rows."""
+def _judged(answered: DataFrame, *, is_final: bool) -> Order:
+    """Judge these rows.
+
+    Args:
+        is_final: whether doubtful rows are left out already; they need not be judged again, and the first rows are needed.
+    """
     ranked = answered.selectExpr("*", f"CAST(dense_rank() OVER ({_LINE} number) AS BIGINT) AS rank")
-    placed = ranked.selectExpr("*", f"CAST(row_number() OVER ({_LINE} n, number) AS BIGINT) AS at")
-    lines = _lines(placed)
-    disordered = lines.where("size(runs) > 1").select("here", "line", F.explode(_by_value()("runs")).alias("one"))
-    misplaced = disordered.select("here", "line", "one.*")
-    each = misplaced.selectExpr("*", "explode(sequence(0L, last - first)) AS step").selectExpr(
-        "here AS _here", "line AS _line", "at + step AS _at", "rival - (first + step) AS far"
-    )
-    rows = placed.join(each, F.expr("here <=> _here AND line <=> _line AND at = _at"))
-    checked, late, latest, early, earliest = _totals(lines, misplaced)
-    shown = rows.selectExpr("k", "here AS g", "n", "far", "theirs")
-    return Order(checked, late, latest, early, earliest, undecided, shown)
+    placed = ranked.selectExpr("*", f"CAST(row_number() OVER ({_PLACES}) AS BIGINT) AS at")
+    with _held(_lines(placed)) as lines:
+        disordered = lines.where("size(runs) > 1").select("here", "line", F.explode(_by_value()("runs")).alias("one"))
+        misplaced = disordered.select("here", "line", "one.*")
+        each = misplaced.selectExpr("*", "explode(sequence(0L, last - first)) AS step").selectExpr(
+            "here AS _here", "line AS _line", "at + step AS _at", "rival - (first + step) AS far"
+        )
+        rows = placed.join(each, F.expr("here <=> _here AND line <=> _line AND at = _at"))
+        shown = rows.selectExpr("k", "here AS g", "n", "far", "theirs")
+        checked, undecided, late, latest, early, earliest = _totals(lines, misplaced)
+        is_asked = late + early > 0 and (is_final or not undecided)
+        first = shown.select("k", "g", "n", "far").orderBy("g", "n").limit(EXAMPLES).collect() if is_asked else ()
+    return Order(checked, late, latest, early, earliest, undecided, first, shown)
+
+
+@contextmanager
+def _held(rows: DataFrame) -> Iterator[DataFrame]:
+    """Keep these rows on executors, so that they are made once; some services refuse that, and they are made each time."""
+    try:
+        kept = rows.persist()
+    except PySparkException:
+        yield rows
+        return
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 def _lines(placed: DataFrame) -> DataFrame:
-    """Here, line, its number of rows, and its runs: array<struct<first, last, at>>."""
+    """Here, line, its numbers of rows and of doubtful ones, and its runs: array<struct<first, last, at>>."""
     begins = placed.selectExpr(
-        "here", "line", "rank", "at", f"coalesce(rank - lag(rank) OVER ({_LINE} at) <> 1, true) AS begins"
+        *("here", "line", "rank", "at", "n", "number", "doubtful"),
+        f"coalesce(rank - lag(rank) OVER ({_PLACES}) <> 1, true) AS begins",
     )
-    numbered = begins.selectExpr("*", f"count(IF(begins, 1, NULL)) OVER ({_LINE} at) AS run")
-    runs = numbered.groupBy("here", "line", "run").agg(
-        *map(F.expr, ("min(rank) AS first", "max(rank) AS last", "min(at) AS at"))
-    )
-    sums_of_line = ("sum(last - first + 1) AS rows", "collect_list(struct(first, last, at)) AS runs")
-    return runs.groupBy("here", "line").agg(*map(F.expr, sums_of_line))
+    numbered = begins.selectExpr("*", f"count(IF(begins, 1, NULL)) OVER ({_PLACES}) AS run")
+    of_run = ("min(rank) AS first", "max(rank) AS last", "min(at) AS at", "count_if(doubtful) AS doubtful")
+    runs = numbered.groupBy("here", "line", "run").agg(*map(F.expr, of_run))
+    of_line = ("sum(last - first + 1) AS rows", "sum(doubtful) AS doubtful", "collect_list(struct(first, last, at)) AS runs")
+    return runs.groupBy("here", "line").agg(*map(F.expr, of_line))
 
 
 def _totals(lines: DataFrame, misplaced: DataFrame) -> tuple[int, ...]:
-    """Return rows, late ones, how late at most, early ones, how early at most."""
-    all_rows = lines.selectExpr("rows", "CAST(NULL AS BOOLEAN) AS late", "0L AS far")
+    """Return rows, doubtful ones, late ones, how late at most, early ones, how early at most."""
+    all_rows = lines.selectExpr("rows", "doubtful", "CAST(NULL AS BOOLEAN) AS late", "0L AS far")
     wrong = misplaced.selectExpr(
-        "last - first + 1 AS rows", "rival > last AS late", "IF(rival > last, rival - first, last - rival) AS far"
+        *("last - first + 1 AS rows", "0L AS doubtful", "rival > last AS late"),
+        "IF(rival > last, rival - first, last - rival) AS far",
     )
     totals = (
-        "sum(IF(late IS NULL, rows, 0L))",
+        *("sum(IF(late IS NULL, rows, 0L))", "sum(doubtful)"),
         *("sum(IF(late, rows, 0L))", "max(IF(late, far, 0L))"),
         *("sum(IF(NOT late, rows, 0L))", "max(IF(NOT late, far, 0L))"),
     )

@@ -13,7 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from verifiers.frames.question import Question, RowsError
 
 _BUCKETS = 65_536
-_MOST = 4_096  # buckets that a query names; if more differ, all rows are compared
+_MOST = _BUCKETS // 4  # if more differ, all rows are compared
+_WORD_BITS = 5  # of buckets in a long, which has a sign beside
+_IN_WORD = (1 << _WORD_BITS) - 1
 _HASHES = ("1L", "shiftrightunsigned(wide, 32)", "wide & 4294967295L", "CAST(narrow AS BIGINT)")
 
 
@@ -23,7 +25,7 @@ class Sums:
 
     Attributes:
         records, rows: demanded ones, and those of the sink.
-        differing: buckets in which the frames differ; None if they are too many to be named.
+        differing: buckets in which the frames differ; None if they are too many for a difference.
         totals: the sums of `totals` over these buckets, or over all.
     """
 
@@ -96,8 +98,12 @@ def in_buckets(question: Question, sums: Sums, *, that_differ: bool) -> Column:
     """Whether a row is in one of the buckets that differ, or in none."""
     if sums.differing is None:
         return F.lit(that_differ)
-    named = ", ".join(map(str, sums.differing)) or "-1"
-    return F.expr(f"{_bucket(question)} {'' if that_differ else 'NOT '}IN ({named})")
+    words = [0] * (_BUCKETS >> _WORD_BITS)
+    for bucket in sums.differing:
+        words[bucket >> _WORD_BITS] |= 1 << (bucket & _IN_WORD)
+    named = ", ".join(f"{word}L" for word in words)  # one bit for each; names in a list would be parsed for seconds
+    word = f"element_at(array({named}), CAST(shiftright({_bucket(question)}, {_WORD_BITS}) AS INT) + 1)"
+    return F.expr(f"getbit({word}, CAST({_bucket(question)} & {_IN_WORD} AS INT)) = {int(that_differ)}")
 
 
 def unnamed(question: Question) -> str:
