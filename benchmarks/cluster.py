@@ -1,12 +1,13 @@
 """Measure `chaos audit topics` on a standalone cluster of Spark: one core of it against two, and the memory of the driver.
 
     .venv/bin/python benchmarks/cluster.py [--records 1e7] [--layouts identity,recurring] [--states clean,dirty]
-                                           [--cores 1,2] [--rounds 2] [--folder DIR]
+                                           [--cores 1,2] [--bound] [--rounds 2] [--folder DIR]
 
 A master and a worker with two cores run on this machine. The logs are those of `audit_planted.py`. An audit is the whole
-command, with the start of its JVM, and takes as many cores of the cluster as it is given (``spark.cores.max``); the numbers of
-cores take turns. Times are medians, ratios are medians of the ratios within a turn, beside the first number of cores. Memory is
-the peak of the driver alone, its Python process and its JVM (VmHWM), without the executors.
+command, with the start of its JVM, and takes as many cores of the cluster as it is given (``spark.cores.max``). With --bound,
+the worker and what it starts have as many processors of this machine: a task and its Python process take turns then, while they
+would use two. The numbers of cores take turns. Times are medians, ratios are medians of the ratios within a turn, beside the
+first number of cores. Memory is the peak of the driver alone, its Python process and its JVM (VmHWM), without the executors.
 """
 
 import argparse
@@ -64,10 +65,19 @@ def _one(words: argparse.Namespace, spark: Spark, records: int, layout: str, sta
         plant(folder, records, layout, dirty=state == "dirty")
         for turn in range(words.rounds):
             for number in cores[:: -1 if turn % 2 else 1]:
+                _bind(spark, number if words.bound else os.cpu_count() or 1)
                 _audit(folder, spark, number, measured[number], "key" if layout == RECURRING else "dense-key")
     finally:
         shutil.rmtree(folder)
     _print(f"{records:.0e} {layout} {state}", measured)
+
+
+def _bind(spark: Spark, processors: int) -> None:
+    """Give the worker the last processors of this machine; each executor inherits them from the thread that starts it."""
+    usable = sorted(os.sched_getaffinity(0))[-processors:]
+    for worker in spark.workers.values():
+        for thread in psutil.Process(worker.pid).threads():
+            os.sched_setaffinity(thread.id, usable)
 
 
 def _audit(folder: Path, spark: Spark, cores: int, measured: Measured, identity: str) -> None:
@@ -131,6 +141,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--layouts", default=f"identity,{RECURRING}")
     parser.add_argument("--states", default="clean,dirty")
     parser.add_argument("--cores", default="1,2")
+    parser.add_argument("--bound", action="store_true", help="give the worker no more processors than cores")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", default="", help="where logs are planted")
     return parser.parse_args()
