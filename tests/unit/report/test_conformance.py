@@ -46,7 +46,8 @@ def found(verifier: str, **counts: int) -> Finding:
 
 def outcome(ran, *findings: Finding, **changes) -> str:
     """The text of the cell of such a run."""
-    return ran("a", findings=findings, **{"verdict": Verdict.INVALID, **changes}).text.replace("\u00a0", " ")
+    text: str = ran("a", findings=findings, **{"verdict": Verdict.INVALID, **changes}).text
+    return text.replace("\u00a0", " ")
 
 
 def test_a_cell_names_what_went_wrong_first(ran) -> None:
