@@ -20,6 +20,7 @@ from verifiers.single_scan.groups import Limits
 COLUMNS = "partition int, offset long, key string, value string"
 TIMED = f"{COLUMNS}, timestamp_ms long"
 CHUNKED = Limits(driver_rows=0, chunk_bits=1)
+LARGE_FIRST = replace(CHUNKED, first_chunks=20, small_rows=30)
 NO_ROOM = replace(CHUNKED, small_rows=0)
 PROCESSED = {0: 10_000, 1: 10_000}
 SOURCE = [(number % 2, number // 2, f"k{number % 30}", str(number)) for number in range(400)]
@@ -153,10 +154,25 @@ def test_many_doubtful_rows_are_not_looked_for(compared):
 
 
 def test_chunks_are_larger_in_larger_logs():
-    """So that there are not more of them than may be held."""
+    """So that there are not more of them than may be held, or than are made at first."""
     limits = Limits()
 
-    assert [on_executors._bits(records, limits) for records in (10**7, 2 * 10**8, 3 * 10**8, 2 * 10**9)] == [6, 6, 7, 9]
+    for most, bits in ((limits.first_chunks, [5, 6, 9, 12]), (limits.most_groups, [4, 4, 6, 9])):
+        assert [on_executors._bits(records, most, limits) for records in (10**7, 2 * 10**7, 2 * 10**8, 2 * 10**9)] == bits
+
+
+@pytest.mark.parametrize("apart", [400, 10])
+def test_smaller_chunks_are_cut_if_too_many_rows_differ(compared, monkeypatch, apart):
+    """Not if few do; the doubles are counted once."""
+    cut = []
+    split = on_executors.chunks.splitter
+    monkeypatch.setattr(on_executors.chunks, "splitter", lambda bits: cut.append(bits) or split(bits))
+    sink = [(*row[:3], "x") if int(row[3]) % apart == 0 else row for row in COPY]
+
+    _, found = compared([*SOURCE, (0, 900, *SOURCE[0][2:])], sink, limits=replace(CHUNKED, small_rows=150, first_chunks=30))
+
+    assert (found.doubles, found.aligned is None) == (1, False)
+    assert cut == ([5] if apart == 400 else [5, 1, 1])
 
 
 @pytest.mark.parametrize("records", [9, 10])
@@ -179,7 +195,7 @@ def test_the_findings_are_those_of_joins(spark, tmp_path, seed):
     """To the letter, whatever is wrong, also with the positions of a group in the middle of the source."""
     rng = Random(1000 + seed)
     source, sink = planted(rng)
-    limits = rng.choice([CHUNKED, CHUNKED, replace(CHUNKED, chunk_bits=0), replace(CHUNKED, chunk_bits=3), NO_ROOM])
+    limits = rng.choice([CHUNKED, LARGE_FIRST, replace(CHUNKED, chunk_bits=0), replace(CHUNKED, chunk_bits=3), NO_ROOM])
     positions = {number: rng.choice([20, 45, 99]) for number in range(2)} | {2: 99} if seed % 2 else None
     ends = {number: Bounds(0, 99, 99 + (rng.randrange(9) == 0)) for number in range(4)}
     for name, rows, columns in (("source", source, COLUMNS), ("sink", sink, TIMED)):

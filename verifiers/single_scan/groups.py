@@ -64,7 +64,8 @@ class Limits:
         small_rows: so many are read again even if they are most of the log.
         held_rows: of both logs of an audit; so few are grouped in this process, not by Spark.
         driver_rows: of both logs of an audit; executors compare so many, or more, and the driver holds a row for each chunk.
-        chunk_bits: a chunk has 2 to the power of this many rows in the mean; more if there would be too many chunks to hold.
+        chunk_bits: a chunk has at least 2 to the power of this many rows in the mean.
+        first_chunks: no more are made at first, of both logs; smaller ones only if too many rows are in those that differ.
     """
 
     block_bits: int = 10
@@ -75,7 +76,8 @@ class Limits:
     small_rows: int = 100_000
     held_rows: int = 200_000
     driver_rows: int = 10_000_000
-    chunk_bits: int = 6
+    chunk_bits: int = 4
+    first_chunks: int = 500_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,47 @@ def compare(
         wanted, sink, positions, doubles: as in `alignment.compare`.
         records: number of records in both logs, roughly.
     """
-    bits = _bits(records, limits)
+    logs = (wanted, sink)
+    large, small = (_bits(records, most, limits) for most in (limits.first_chunks, limits.most_groups))
+    try:
+        return _by_chunks(logs, positions, max(large, small), limits, doubles=doubles, last=large <= small)
+    except _TooLargeError as error:
+        found = _by_chunks(logs, positions, small, limits)
+        return None if found is None else replace(found, doubles=error.doubles)
+
+
+class _TooLargeError(Exception):
+    """Too many rows are in chunks that differ, and may be fewer in smaller chunks."""
+
+    doubles: int | None = None
+
+
+def _bits(records: int, most: int, limits: Limits) -> int:
+    """Return the size of chunks, as a power of 2: the smallest one of which there are no more than ``most``."""
+    bits = limits.chunk_bits
+    while records >> bits > most:
+        bits += 1
+    return bits
+
+
+def _by_chunks(
+    logs: tuple[DataFrame, DataFrame],
+    positions: Mapping[int, int],
+    bits: int,
+    limits: Limits,
+    *,
+    doubles: bool = False,
+    last: bool = True,
+) -> Copied | None:
+    """Compare both logs by chunks of this size.
+
+    Args:
+        last: whether no smaller ones are cut if these do not help.
+
+    Raises:
+        _TooLargeError: smaller ones may help.
+    """
+    wanted, sink = logs
     with ThreadPoolExecutor(2) as pool:
         demanded = _with_doubles(wanted, bits) if doubles else _split(wanted, bits)
         left, right = pool.map(partial(_parts, limits), (demanded, _split(sink, bits)))
@@ -77,16 +117,12 @@ def compare(
         ours, theirs = chunks.assembled(left), chunks.assembled(right)
     except chunks.PlaceError:
         return None
-    found = None if ours[0].keyless else _compared((wanted, sink), (ours, theirs), positions, bits, limits)
+    try:
+        found = None if ours[0].keyless else _compared(logs, (ours, theirs), positions, bits, limits, last=last)
+    except _TooLargeError as error:
+        error.doubles = number
+        raise
     return None if found is None else replace(found, doubles=number)
-
-
-def _bits(records: int, limits: Limits) -> int:
-    """Return the size of chunks, as a power of 2: the smallest one of which as many as a log needs may be held."""
-    bits = limits.chunk_bits
-    while records >> bits > limits.most_groups:
-        bits += 1
-    return bits
 
 
 def _split(log: DataFrame, bits: int) -> DataFrame:
@@ -122,7 +158,13 @@ def _parts(limits: Limits, parts: DataFrame) -> pa.Table | None:
 
 
 def _compared(
-    logs: tuple[DataFrame, DataFrame], both: tuple[_Chunked, _Chunked], positions: Mapping[int, int], bits: int, limits: Limits
+    logs: tuple[DataFrame, DataFrame],
+    both: tuple[_Chunked, _Chunked],
+    positions: Mapping[int, int],
+    bits: int,
+    limits: Limits,
+    *,
+    last: bool,
 ) -> Copied | None:
     (ours, theirs), pairs = both, _alike(*both)
     rows = int(theirs[0].rows.sum())
@@ -130,6 +172,8 @@ def _compared(
     behind = _rows_behind(ours[0], positions)
     counts = [int(parts.rows.sum()) for parts in differ]
     most = alignment.worth_asking(rows, limits)
+    if not last and behind <= most < max(counts):
+        raise _TooLargeError
     if max(*counts, behind) > most:
         may_be_few = behind <= most and any(_are_coarse(side, bits) for side in both)
         return None if may_be_few else Copied(rows, np.arange(most + 1), None)
