@@ -20,7 +20,7 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 
 _AT_ONCE = 10_000
-_POLL_S = 1.0
+_POLL_S = 0.1  # `consume` waits so long for more, also behind the end
 _READ_WITHIN_S = 300.0
 
 
