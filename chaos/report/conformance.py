@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.report.failure_text import story
@@ -83,6 +83,7 @@ class Result:
         runs: their number.
         began_ms: when the run began; None if it never did.
         seed: of its schedule.
+        replay: the command that repeats it.
         story: what the report says, in lines, if it is not VALID.
         page: the page of the run, or its report; None if neither is on this machine.
     """
@@ -97,6 +98,7 @@ class Result:
     runs: int
     began_ms: int | None
     seed: int
+    replay: str
     story: tuple[str, ...] = ()
     page: Path | None = field(default=None, compare=False)
 
@@ -114,7 +116,7 @@ class Result:
         return f"{said or self.outcome}{', restarted' if ended else ''}{several}"
 
 
-_RESULT = TypeAdapter(Result)
+_RESULT, _ROWS = TypeAdapter(Result), TypeAdapter(list[dict[str, Any]])
 _KEPT = tuple(one.name for one in fields(Result) if one.name != "page")
 
 
@@ -199,6 +201,7 @@ def result(runs: Sequence[tuple[Report, Path]]) -> Result:
         runs=len(runs),
         began_ms=report.phases[0].start_ms if report.phases else None,
         seed=report.seed,
+        replay=report.replay,
         story=() if report.verdict is Verdict.VALID else tuple(story(report)),
         page=folder / (PAGE if (folder / PAGE).exists() else FILE),
     )
@@ -276,13 +279,14 @@ def as_json(table: Iterable[Cell], page_folder: Path) -> list[dict[str, Any]]:
 
 
 def _as_row(of: Result, page_folder: Path) -> dict[str, Any]:
+    page = page_beside(of, page_folder)
     row = {name: value for name, value in asdict(of).items() if name in _KEPT}
-    return row | ({_FOLDER: address(of.page.parent, page_folder)} if is_beside(of, page_folder) and of.page else {})
+    return row | ({_FOLDER: address(page.parent, page_folder)} if page else {})
 
 
-def is_beside(of: Result, page_folder: Path) -> bool:
-    """Whether the page of a run is in the folder of the table's page, or below it, so that both can be copied together."""
-    return of.page is not None and of.page.resolve().is_relative_to(page_folder.resolve())
+def page_beside(of: Result, folder: Path) -> Path | None:
+    """Return the page of the run if it is in this folder or below it, so that both can be copied together; else None."""
+    return of.page if of.page and of.page.resolve().is_relative_to(folder.resolve()) else None
 
 
 def earlier(file: Path) -> dict[str, Result]:
@@ -295,14 +299,14 @@ def earlier(file: Path) -> dict[str, Result]:
         InconclusiveError: the file cannot be read, or is no such table.
     """
     try:
-        rows = json.loads(file.read_text(encoding="utf-8"))
-        return {row["scenario"]: _of_row(row, file.parent) for row in rows if "seed" in row}
-    except (OSError, ValueError, TypeError, LookupError, ValidationError) as error:
-        why = why_damaged(error)
-        raise InconclusiveError(f"{file} cannot be read; name the JSON of an earlier table: {why}") from error
+        rows = _ROWS.validate_json(file.read_text(encoding="utf-8"))
+        found = [_of_row(row, file.parent) for row in rows if "seed" in row]
+    except (OSError, ValueError) as error:  # a ValueError: ValidationError, and text that is not UTF-8
+        raise InconclusiveError(f"{file} is no table that --page wrote as JSON: {why_damaged(error)}") from error
+    return {one.scenario: one for one in found}
 
 
 def _of_row(row: Mapping[str, Any], folder: Path) -> Result:
-    pages = (folder / row[_FOLDER] / name for name in (PAGE, FILE)) if _FOLDER in row else ()
+    pages = (folder / str(row[_FOLDER]) / name for name in (PAGE, FILE)) if _FOLDER in row else ()
     page = next((one for one in pages if one.exists()), None)
-    return _RESULT.validate_python({**{name: row[name] for name in _KEPT}, "page": page})
+    return _RESULT.validate_python({**{name: row[name] for name in _KEPT if name in row}, "page": page})

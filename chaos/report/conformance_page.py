@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from chaos.report.conformance import OUTCOMES, VALID, Cell, Result, is_beside
+from chaos.report.conformance import OUTCOMES, VALID, Cell, Result, page_beside
 from chaos.report.formatting import day
 from chaos.report.html.addresses import address
 
@@ -18,16 +18,16 @@ def pages(table: Sequence[Cell], page: Path) -> Mapping[Path, str]:
     """Write the table, and the pages of the clients in a folder beside it.
 
     A cell leads to the page of its run, if that is in the folder of the page or below it; else to its entry in the page of the
-    client, with the seed, and with what the report of the run says.
+    client, with the command that repeats the run, and with what its report says.
 
     Returns:
         Path of a page -> its text.
     """
     found = {page: _table(table, page)}
-    for client in dict.fromkeys(cell.case.client for cell in table):
-        own = [cell for cell in table if cell.case.client == client and cell.result and not is_beside(cell.result, page.parent)]
-        if own:
-            found[_of_client(client, page)] = "\n".join(_entries(client, own, page))
+    alone = [cell for cell in table if cell.result and not page_beside(cell.result, page.parent)]
+    for client in dict.fromkeys(cell.case.client for cell in alone):
+        own = [cell for cell in alone if cell.case.client == client]
+        found[_of_client(client, page)] = "\n".join(_entries(client, own, page))
     return found
 
 
@@ -92,8 +92,8 @@ def _linked(cell: Cell | None, page: Path) -> str:
 
 
 def _target(cell: Cell, result: Result, page: Path) -> str:
-    if result.page is not None and is_beside(result, page.parent):
-        return address(result.page, page.parent)
+    if of_run := page_beside(result, page.parent):
+        return address(of_run, page.parent)
     return f"{address(_of_client(cell.case.client, page), page.parent)}#{_anchor(_name(cell))}"
 
 
@@ -115,8 +115,7 @@ def _reasons(own: Iterable[Cell]) -> Iterator[str]:
 def _entries(client: str, own: Sequence[Cell], page: Path) -> Iterator[str]:
     """Yield the lines of its page: a heading for each cell, so that the table can lead to it."""
     table = address(page, _of_client(client, page).parent)
-    yield from (f"# {client}", "", f"What was found in each cell of [{_TITLE}]({table}). To run a cell again:", "")
-    yield from ("```", 'pytest -m chaos "conformance/scenarios.yaml::test_scenario[SCENARIO]" --chaos-seed SEED', "```")
+    yield from (f"# {client}", "", f"What was found in each cell of [{_TITLE}]({table}), and the command that runs it again.")
     for cell in own:
         if cell.result:
             yield from _entry(cell, cell.result)
@@ -126,7 +125,7 @@ def _entries(client: str, own: Sequence[Cell], page: Path) -> Iterator[str]:
 def _entry(cell: Cell, result: Result) -> Iterator[str]:
     yield from ("", f"## {_marked(_name(cell))}", "")
     began = "" if result.began_ms is None else f", {day(result.began_ms)}"
-    yield f"**{_marked(result.text)}**: `{cell.case.scenario}`, seed {result.seed}, {_marked(result.version)}{began}"
+    yield f"**{_marked(result.text)}**, {_marked(result.version)}{began}: `{result.replay}`"
     if result.outcome != VALID and result.story:
         yield from ("", "```text", *result.story, "```")
 

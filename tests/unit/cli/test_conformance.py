@@ -108,7 +108,7 @@ def test_an_earlier_table_goes_on(asked, ran, tmp_path):
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
     of_run = {"outcome": "VALID", "found": {}, "why": "", "version": "a==1", "versions": {}, "restarted": False}
-    of_run |= {"runs": 1, "began_ms": None, "seed": 5, "story": []}
+    of_run |= {"runs": 1, "began_ms": None, "seed": 5, "replay": "pytest --chaos-seed 5", "story": []}
     earlier = tmp_path / "earlier.json"
     earlier.write_text(json.dumps([{"scenario": "step-endtxn-one", **of_run}]), encoding="utf-8")
 
@@ -117,7 +117,7 @@ def test_an_earlier_table_goes_on(asked, ran, tmp_path):
 
     assert [names(words) for words in ran] == [["step-produce-one", "step-fetch-one"]]
     assert "| EndTxn | [VALID](page/one.md#endtxn) | not run |" in page.read_text(encoding="utf-8")
-    assert "seed 5" in (page.parent / "page" / "one.md").read_text(encoding="utf-8")
+    assert "--chaos-seed 5" in (page.parent / "page" / "one.md").read_text(encoding="utf-8")
     assert conformance.write(with_(asked, earlier=page.with_suffix(".json")), page, print) == 0
     with raised(ScenarioError, "--earlier: ", hidden={str(tmp_path): "<folder>"}):
         conformance.write(with_(asked, earlier=tmp_path / "none.json"), page, print)

@@ -116,7 +116,7 @@ def test_the_pages_without_their_runs(table, run: Fabricated, snapshot, tmp_path
         "table.md",
         *(f"table/{client}.md" for client in "abcdeg"),
     ]
-    assert "\n".join(pages[path] for path in pages if path.stem in "table b").replace("\u00a0", " ") == snapshot
+    assert "\n".join(pages[path] for path in pages if path.stem in ("table", "a", "b", "e")).replace("\u00a0", " ") == snapshot
     assert str(run.folder) not in "".join(pages.values())
 
 
@@ -136,7 +136,7 @@ def test_a_table_is_read_again(table, run: Fabricated, tmp_path_factory) -> None
 def test_what_is_no_table(tmp_path: Path, text: str) -> None:
     (tmp_path / "table.json").write_text(text, encoding="utf-8")
 
-    with raised(InconclusiveError, "table.json cannot be read; name the JSON", hidden={str(tmp_path): "<folder>"}):
+    with raised(InconclusiveError, "table.json is no table that --page wrote", hidden={str(tmp_path): "<folder>"}):
         conformance.earlier(tmp_path / "table.json")
 
 
@@ -149,7 +149,7 @@ def test_as_json(ran, run: Fabricated) -> None:
     assert cell["found"] == {"lost": 200}
     assert (cell["step"], cell["fault"], cell["client"], cell["version"]) == (*ROW, "a", "a==1.0")
     assert cell["run"] == f"{run.folder.name}/run-a"
-    assert cell["seed"] == 7
+    assert (cell["seed"], cell["replay"]) == (7, red.replay)
     assert (other["outcome"], other["why"]) == ("not asked", "why")
     assert "run" not in other
     assert json.dumps([cell, other])
@@ -161,7 +161,6 @@ def test_runs_of_several_machines_are_read(run: Fabricated) -> None:
         folder = run.folder / f"runs-{shard}" / "run"
         folder.mkdir(parents=True)
         run.valid(run_dir=folder, scenario=f"s{shard}").write()
-        (folder / "report.json").touch()
         (folder / "scenario.json").write_text(json.dumps({"pipeline": {"packages": packages}}), encoding="utf-8")
     damaged = run.folder / "runs-2" / "other"
     damaged.mkdir()
