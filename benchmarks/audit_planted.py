@@ -35,13 +35,19 @@ def plant(folder: Path, records: int, layout: str, *, dirty: bool) -> Counter[st
     truth = Counter[str]()
     draw = np.random.default_rng(7)
     for partition in range(PARTITIONS):
-        ids = _ids(records, partition, layout)
-        keys = partial(_keys, records=records, layout=layout)
-        _write(folder / "source", partition, keys, ids, ids, np.arange(len(ids), dtype=np.int64))
-        there, values = _spoiled(ids, records * (partition + 1), draw, truth) if dirty else (ids, ids * ids)
-        places = np.arange(len(there), dtype=np.int64)
-        _write(folder / "sink", partition, keys, there, values, places + places // _TRANSACTION)
+        _plant_partition(folder, partition, records, layout, draw if dirty else None, truth)
     return truth
+
+
+def _plant_partition(
+    folder: Path, partition: int, records: int, layout: str, draw: np.random.Generator | None, truth: Counter[str]
+) -> None:
+    ids = _ids(records, partition, layout)
+    keys = partial(_keys, records=records, layout=layout)
+    _write(folder / "source", partition, keys, ids, ids, np.arange(len(ids), dtype=np.int64))
+    there, values = _spoiled(ids, records * (partition + 1), draw, truth) if draw else (ids, ids * ids)
+    places = np.arange(len(there), dtype=np.int64)
+    _write(folder / "sink", partition, keys, there, values, places + places // _TRANSACTION)
 
 
 def _ids(records: int, partition: int, layout: str) -> Longs:
@@ -74,7 +80,7 @@ def _spoiled(ids: Longs, beyond: int, draw: np.random.Generator, truth: Counter[
     there = np.concatenate((there, np.sort(strays)))
     values = there * there
     values[draw.choice(len(there) - 3, 7, replace=False)] += 1
-    truth.update(duplicates=len(there) - len(np.unique(there)), gaps=count - len(np.unique(kept)), values=7 + 3)
+    truth.update(duplicates=len(there) - len(kept) - len(strays), gaps=count - len(kept), values=7 + 3)
     return there, values
 
 

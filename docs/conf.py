@@ -43,6 +43,8 @@ CONTENTS = {  # page -> caption -> the pages below it, as patterns; the build fa
     "docs/findings/README": {"": ["docs/findings/[!A-Z]*"]},
     "examples/README": {"": ["examples/*/README"]},
     "museum/README": {"": ["museum/*/README"]},
+    "conformance/README": {"": ["conformance/table"]},
+    "conformance/table": {"": ["conformance/table/*"]},
 }
 ENTRIES = {"docs/index": "Overview <self>", "README": "README </README>"}  # where it is not the page with its own title
 
@@ -55,6 +57,8 @@ include_patterns = [
     "museum/README.md",
     "museum/*/README.md",
     "conformance/README.md",
+    "conformance/table.md",
+    "conformance/table/*.md",
     "*.md",
 ]
 exclude_patterns = [".*", "site", "runs", "mutants", "allure-*", "chaos", "tests", "pipelines", "toxiproxy", "**/node_modules"]

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/**/*.md", "examples/**/README.md", "museum/**/README.md", "conformance/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/README.md", "museum/**/README.md", "conformance/**/*.md")
     for path in ROOT.glob(pattern)
     if path.name != "CHANGELOG.md" and "node_modules" not in path.parts  # what was right once is not mended there
 )
