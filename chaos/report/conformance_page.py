@@ -11,6 +11,7 @@ from chaos.report.formatting import day
 from chaos.report.html.addresses import address
 
 _TITLE = "Conformance of Kafka clients"
+_ABOUT = "README.md"  # in the folder of the scenarios
 _NO_LETTER = re.compile(r"[^\w\- ]")
 
 
@@ -40,7 +41,10 @@ def _table(table: Sequence[Cell], page: Path) -> str:
     ran = [cell.result for cell in table if cell.result]
     asked = sum(not cell.case.why_not for cell in table)
     lines = [f"# {_TITLE}", "", f"{len(ran)} of {asked} cells were run{_when(ran)}.{_on(ran)}", ""]
-    lines += _drawn(["client", "version", *OUTCOMES], [_counted(client, table) for client in clients])
+    if (page.parent / _ABOUT).is_file():
+        lines += [f"[What is asked, and what the words mean]({_ABOUT}).", ""]
+    outcomes = [word for word in OUTCOMES if any(cell.outcome == word for cell in table)]
+    lines += _drawn(["client", "version", *outcomes], [_counted(client, table, outcomes) for client in clients])
     for axes in dict.fromkeys(cell.case.axes for cell in table):
         own = [cell for cell in table if cell.case.axes == axes]
         lines += ["", f"## {' × '.join(axes).capitalize()}", "", *_crossed(axes, clients, own, page)]  # noqa: RUF001
@@ -59,16 +63,16 @@ def _on(ran: Iterable[Result]) -> str:
     parts: dict[str, set[str]] = {}
     for one in ran:
         for part, version in one.versions.items():
-            parts.setdefault(part, set()).add(version)
+            parts.setdefault(part, set()).add(version.partition("+")[0])  # without the build
     named = ", ".join(f"{part.capitalize()} {' and '.join(sorted(numbers))}" for part, numbers in parts.items())
     return f" {named}." if named else ""
 
 
-def _counted(client: str, table: Iterable[Cell]) -> list[str]:
+def _counted(client: str, table: Iterable[Cell], outcomes: Iterable[str]) -> list[str]:
     own = [cell for cell in table if cell.case.client == client]
     counts = Counter(cell.outcome for cell in own)
     versions = sorted({cell.result.version for cell in own if cell.result})
-    return [client, ", ".join(map(_marked, versions)), *(str(counts[outcome] or "") for outcome in OUTCOMES)]
+    return [client, ", ".join(map(_marked, versions)), *(str(counts[outcome] or "") for outcome in outcomes)]
 
 
 def _crossed(axes: Sequence[str], clients: Sequence[str], own: Sequence[Cell], page: Path) -> list[str]:

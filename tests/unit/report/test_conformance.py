@@ -120,6 +120,15 @@ def test_the_pages_without_their_runs(table, run: Fabricated, snapshot, tmp_path
     assert str(run.folder) not in "".join(pages.values())
 
 
+def test_a_page_beside_the_scenarios_leads_to_what_is_asked(table, tmp_path: Path) -> None:
+    page = tmp_path / "table.md"
+    assert "(README.md)" not in conformance_page.pages(table, page)[page]
+
+    (tmp_path / "README.md").touch()
+
+    assert "(README.md)" in conformance_page.pages(table, page)[page]
+
+
 def test_a_table_is_read_again(table, run: Fabricated, tmp_path_factory) -> None:
     """All of it, as it was; runs that were copied beside it are found there."""
     for folder, is_there in ((run.folder, True), (tmp_path_factory.mktemp("elsewhere"), False)):
