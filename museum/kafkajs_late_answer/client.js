@@ -1,4 +1,4 @@
-// Copies a topic with an idempotent producer, two records at a time.
+// Copies a topic with an idempotent producer, with two sends under way at any time.
 //
 //     NODE_PATH=node_modules node client.js BOOTSTRAP SOURCE SINK GROUP TOGETHER released|patched
 //
@@ -9,14 +9,13 @@ const [bootstrap, source, sink, group, together, library] = process.argv.slice(2
 if (library === "patched") patch();
 const { Kafka, logLevel } = require("kafkajs");
 
-const WORK_MS = 50;
 const kafka = new Kafka({
   brokers: bootstrap.split(","),
   logLevel: logLevel.ERROR,
-  requestTimeout: 1000,
+  requestTimeout: 3000,
   retry: { initialRetryTime: 100 },
 });
-const consumer = kafka.consumer({ groupId: group });
+const consumer = kafka.consumer({ groupId: group, minBytes: 2000 }); // never a batch of one record
 const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
 
 const copy = ({ key, value }) =>
@@ -28,16 +27,17 @@ const end = (error) => {
   process.exit(1);
 };
 
-const pause = () => new Promise((resolve) => setTimeout(resolve, WORK_MS));
-
+// While one send waits for its answer, the next one waits for the lock.
 async function eachBatch({ batch, resolveOffset, heartbeat }) {
-  for (let first = 0; first < batch.messages.length; first += Number(together)) {
-    const some = batch.messages.slice(first, first + Number(together));
-    await Promise.all(some.map(copy)).catch(end);
-    resolveOffset(some[some.length - 1].offset);
-    await heartbeat();
-    await pause();
-  }
+  const waiting = batch.messages.values();
+  const worker = async () => {
+    for (const message of waiting) {
+      await copy(message);
+      await heartbeat();
+    }
+  };
+  await Promise.all(Array.from({ length: Number(together) }, worker)).catch(end);
+  resolveOffset(batch.lastOffset());
 }
 
 async function main() {
