@@ -12,7 +12,7 @@ from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from chaos.cluster import internal_topics
 from chaos.cluster.protocol import Batch
@@ -105,10 +105,11 @@ def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: 
         InconclusiveError: the partition cannot be read.
     """
     ours = {"group.id": group, "enable.auto.commit": "false", "enable.partition.eof": "true", "log_level": "0"}
-    settings = {**options, **ours, "isolation.level": "read_committed"}
+    from_the_start = {"auto.offset.reset": "earliest", "fetch.wait.max.ms": "10", "isolation.level": "read_committed"}
     ends_at_s = clock.monotonic_s() + _READ_WITHIN_S
-    with closing(Consumer(settings)) as consumer:
-        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING)])
+    with closing(Consumer({**options, **ours, **from_the_start})) as consumer:
+        # Half a second quicker than OFFSET_BEGINNING, which librdkafka looks up; "earliest" is for a log that begins above 0.
+        consumer.assign([TopicPartition(*place, 0)])
         while clock.monotonic_s() < ends_at_s:
             for message in consumer.consume(_AT_ONCE, _POLL_S):
                 error = message.error()
