@@ -92,7 +92,9 @@ def _linked(cell: Cell | None, page: Path) -> str:
     if cell is None:
         return ""
     text = _marked(cell.text)
-    return f"[{text}]({_target(cell, cell.result, page)})" if cell.result else text
+    if cell.result is None:
+        return text
+    return f"[{f'**{text}**' if cell.result.is_red else text}]({_target(cell, cell.result, page)})"
 
 
 def _target(cell: Cell, result: Result, page: Path) -> str:
