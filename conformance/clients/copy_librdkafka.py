@@ -94,7 +94,7 @@ def retried(call: Callable[[], None]) -> None:
 def rewind(consumer: Consumer) -> None:
     """Read again from the committed positions."""
     for place in consumer.committed(consumer.assignment(), WITHIN_S):
-        say(start=[place.topic, place.partition, place.offset])
+        say(start=[place.topic, place.partition, place.offset if place.offset >= 0 else None])  # None: there is no position
         consumer.seek(place)
 
 
