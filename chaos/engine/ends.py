@@ -15,6 +15,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import clock
+from chaos.common.errors import DeadlineError
 from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
 from chaos.common.history import Event, History
 from chaos.contract.base import Topic, numbered_through
@@ -203,13 +204,7 @@ def settled(kafka: Ends, topics: Iterable[Topic], positions: Positions | None) -
 
     Without positions if the pipeline has read records that it has not written to its output.
     """
-    between = clock.wait_until(
-        lambda: (lag_beside(kafka, positions),),
-        within_s=_ANSWERS_WITHIN_S,
-        reason="the positions of the group, which a transaction that the pipeline left open may hold back",
-        ignore=(KafkaException,),
-    )
-    asked = None if between[0] else positions
+    asked = None if _beside(kafka, positions) else positions
     ends: Mapping[str, Mapping[int, Bounds]] = {}
     before: Mapping[int, int] = {}
 
@@ -221,6 +216,30 @@ def settled(kafka: Ends, topics: Iterable[Topic], positions: Positions | None) -
 
     clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
     return ends, before
+
+
+def can_be_read(kafka: Ends, positions: Positions | None) -> bool:
+    """Whether the pipeline's positions can be read: a transaction that nothing ends holds those of its group back for ever."""
+    try:
+        _beside(kafka, positions)
+    except DeadlineError:
+        return False
+    return True
+
+
+def _beside(kafka: Ends, positions: Positions | None) -> Mapping[str, int]:
+    """Return the work left between the pipeline's topics, as soon as its group has positions that are certain.
+
+    Raises:
+        DeadlineError: it has none for longer than a coordinator lets a transaction live.
+    """
+    found = clock.wait_until(
+        lambda: (lag_beside(kafka, positions),),
+        within_s=_ANSWERS_WITHIN_S,
+        reason="the positions of the group, which a transaction that the pipeline left open may hold back",
+        ignore=(KafkaException,),
+    )
+    return found[0]
 
 
 # an output that has stopped growing ------------------------------------------------------------------------------------

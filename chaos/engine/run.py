@@ -123,8 +123,10 @@ def under_way(plan: RunPlan, system: System, history: History, spark: Callable[[
                     phases.heal(system, nemesis)
                 raise
             _come_to_rest(stage, system, history, positions, passed)
-            if stage.stands_still and standstill.is_elsewhere(plan, system.kafka, positions):
-                positions = None  # they prove nothing about the sink
+            if stage.stands_still and (
+                standstill.is_elsewhere(plan, system.kafka, positions) or not ends.can_be_read(system.kafka, positions)
+            ):
+                positions = None  # they prove nothing about the sink, or a fault has left them in a transaction for ever
         with phase("observe"):
             run_evidence.observe(
                 stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system), looks

@@ -274,6 +274,14 @@ def test_a_transaction_that_does_not_end(monkeypatch):
 
     with raised(DeadlineError, "transaction"):
         ends.settled(logs, [Topic("sink", 1)], positions)
+    assert not ends.can_be_read(logs, positions)
+
+
+def test_positions_that_are_certain_can_be_read():
+    logs, positions = held_back(times=2)
+
+    assert ends.can_be_read(logs, positions)
+    assert ends.can_be_read(logs, None)
 
 
 def test_what_is_left_is_unread_records_and_open_transactions():
