@@ -9,6 +9,7 @@ import java.util.stream.StreamSupport;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.NoOffsetForPartitionException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -102,6 +103,7 @@ public final class CopyJava {
         .committed(consumer.assignment())
         .forEach(
             (partition, position) -> {
+              if (position == null) throw new NoOffsetForPartitionException(partition); // brokers have lost it
               say("{\"start\": " + place(SOURCE, partition.partition(), position.offset()) + "}");
               consumer.seek(partition, position);
             });
