@@ -15,7 +15,7 @@ const kafka = new Kafka({
   requestTimeout: 3000,
   retry: { initialRetryTime: 100 },
 });
-const consumer = kafka.consumer({ groupId: group, minBytes: 2000 }); // never a batch of one record
+const consumer = kafka.consumer({ groupId: group, minBytes: 2000 }); // the first batch has more than one record
 const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
 
 const copy = ({ key, value }) =>
