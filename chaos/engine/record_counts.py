@@ -1,6 +1,7 @@
 """The number of records in an output: the end of its log counts offsets, and transaction markers take some of them.
 
-A reader follows the log and counts. It may be late, e.g. while a leader moves, but progress must not be: the unread part is
+A reader follows the log and counts. An offset that it has not reached may be a marker or a row of an aborted transaction, so
+it counts as none. But the reader may be late, e.g. while a leader moves, and progress must not be: then the unread part is
 estimated by the share of records in the read part.
 """
 
@@ -9,12 +10,14 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from chaos.cluster.kafka import Cluster
+from chaos.common import clock
 from chaos.contract.base import Topic
 
 _GROUP = "chaos-counter"  # librdkafka wants one; nothing is committed to it
 _AT_ONCE = 10_000
 _TURNS_AT_MOST = 20  # per look
 _BUFFER_KB = 16_384
+_LATE_AFTER_S = 1.0  # a reader that has its leader is behind by milliseconds
 
 
 class Counted:
@@ -37,16 +40,17 @@ class Counted:
         self._reader: Consumer | None = None
         self._records = 0
         self._read_to: dict[int, int] = {}
+        self._awaited: tuple[int, float] | None = None  # an end that the reader has not reached, and since when
 
     def records(self, end: int) -> int:
-        """Return the number of records below the end of the log; exact if the reader has come that far.
+        """Return the number of records below the end of the log that were read, with an estimate of the rest if it is late.
 
         Args:
             end: the sum of the last stable offsets of all partitions.
         """
         self._read_on()
         read = sum(self._read_to.values())
-        unread = max(0, end - read)
+        unread = max(0, end - read) if self._is_late(read, end) else 0
         if self._records and read:  # assume that unread offsets have the same share of records
             unread = unread * self._records // read
         return min(end, self._records + unread)
@@ -54,6 +58,12 @@ class Counted:
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
+
+    def _is_late(self, read: int, end: int) -> bool:
+        now_s = clock.monotonic_s()
+        if self._awaited is None or read >= self._awaited[0]:
+            self._awaited = (end, now_s) if read < end else None
+        return self._awaited is not None and now_s - self._awaited[1] >= _LATE_AFTER_S
 
     def _read_on(self) -> None:
         reader = self._reader = self._reader or self._begun()

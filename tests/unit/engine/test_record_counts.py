@@ -43,7 +43,15 @@ class Reader:
 
 
 @pytest.fixture
-def count(monkeypatch):
+def now(monkeypatch):
+    """The clock of the test, in seconds."""
+    at = [0.0]
+    monkeypatch.setattr(record_counts.clock, "monotonic_s", lambda: at[0])
+    return at
+
+
+@pytest.fixture
+def count(monkeypatch, now):
     """Counts with a reader of the test."""
     reader = Reader()
     monkeypatch.setattr(Counted, "_begun", lambda _self: reader)
@@ -67,15 +75,41 @@ def test_markers_are_no_records(count):
     assert counting.records(8) == 4
 
 
-def test_what_is_not_read_yet_is_counted_by_its_share(count):
+def test_an_aborted_transaction_is_no_record_for_any_moment(count, now):
+    """The end of the log is past its rows and marker before the reader is: `progress` would take them for growth."""
+    counting, reader = count
+    reader.waiting = records(0, *range(4)) + eof(0, 4)
+    assert counting.records(4) == 4
+
+    now[0] = 50.0
+    assert counting.records(9) == 4
+
+    reader.waiting = eof(0, 9)
+    assert counting.records(9) == 4
+
+
+def test_what_a_late_reader_has_not_read_is_counted_by_its_share(count, now):
     """While a leader moves, the output may go on: by as many records as it usually has among its offsets."""
     counting, reader = count
+    assert counting.records(10) == 0
+    now[0] = 1.0
     assert counting.records(10) == 10, "nothing is known yet"
 
     reader.waiting = records(0, 0, 2, 4, 6) + eof(0, 8)
-
     assert counting.records(28) == 4 + 10
     assert counting.records(3) == 3, "it was read further than its end was told"
+
+    reader.waiting = eof(0, 28)
+    assert counting.records(28) == 4
+
+
+def test_a_reader_that_follows_is_not_late(count, now):
+    """It is always a little behind a log that grows."""
+    counting, reader = count
+    for many in range(10):
+        assert counting.records(many + 1) == many
+        reader.waiting = records(0, many)
+        now[0] += 0.9
 
 
 def test_an_error_of_a_moment_is_passed_over(count):
