@@ -1,5 +1,6 @@
 """Records of an output are counted, and transaction markers are not; a reader that is late does not hold progress up."""
 
+import json
 from random import Random
 
 import pytest
@@ -92,7 +93,7 @@ def test_what_a_late_reader_has_not_read_is_counted_by_its_share(count, now):
     """While a leader moves, the output may go on: by as many records as it usually has among its offsets."""
     counting, reader = count
     assert counting.records(10) == 0
-    now[0] = 1.0
+    now[0] = 5.0
     assert counting.records(10) == 10, "nothing is known yet"
 
     reader.waiting = records(0, 0, 2, 4, 6) + eof(0, 8)
@@ -109,7 +110,20 @@ def test_a_reader_that_follows_is_not_late(count, now):
     for many in range(10):
         assert counting.records(many + 1) == many
         reader.waiting = records(0, many)
-        now[0] += 0.9
+        now[0] += 4.9
+
+
+def test_how_far_a_reader_has_come_is_told_by_its_statistics(count, now):
+    """It finds nothing to give behind aborted transactions, and no end either while they follow each other."""
+    counting, reader = count
+    reader.waiting = records(0, *range(4)) + eof(0, 4)
+    for end in range(4, 40):
+        told = {"-1": {"next_offset": -1001}, "0": {"next_offset": end}, "1": {"next_offset": -1001}}
+        counting._told(json.dumps({"topics": {"sink": {"partitions": told}}}))
+        assert counting.records(end + 1) == 4
+        now[0] += 1.0
+
+    counting._told(json.dumps({"topics": {}}))  # before the first metadata
 
 
 def test_an_error_of_a_moment_is_passed_over(count):
