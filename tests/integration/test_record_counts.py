@@ -14,7 +14,7 @@ FOR_S = 8.0  # longer than a reader may be behind before it counts as late
 
 
 def test_transactions_that_are_aborted_are_never_counted(system):
-    """librdkafka tells no end of the partition meanwhile, since no fetch is empty."""
+    """No end of the partition is told meanwhile, since no fetch is empty."""
     system.kafka.create([SINK.name], 1)
     counting = Counted(system.kafka.cluster, SINK)
     try:

@@ -52,7 +52,7 @@ def now(monkeypatch):
 
 
 @pytest.fixture
-def count(monkeypatch, now):
+def count(monkeypatch, now):  # noqa: ARG001 - the clock stands still
     """Counts with a reader of the test."""
     reader = Reader()
     monkeypatch.setattr(Counted, "_begun", lambda _self: reader)
