@@ -30,6 +30,10 @@ class DeadlineError(ChaosError):
     """A deadline passed; the message has the reason of the wait, its length, and the last observation."""
 
 
+class StandstillError(DeadlineError):
+    """The program under test does not move, so no later phase waits for it again."""
+
+
 class InjectionError(ChaosError):
     """A fault could not be injected, or could not be healed."""
 

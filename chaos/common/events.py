@@ -38,12 +38,13 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from chaos.common.errors import ProcessEndedError
+from chaos.common.errors import ProcessEndedError, StandstillError
 
 FORMAT: Literal[4] = 4
 """The format of a run directory, its history and its reports. Raise it when something written there changes its meaning."""
 LOADER = "loader"
 PIPELINE = "pipeline"
+STANDSTILL = "standstill"
 EventType = Literal["invoke", "ok", "fail", "info"]
 FaultStep = Literal["approach", "trigger", "resume", "inject", "prove", "heal", "release"]
 
@@ -85,7 +86,8 @@ class Failed(EventValue):
 
     Attributes:
         error: its type and its message.
-        cause: e.g. ``pipeline ended``, if a process of the run had ended by itself; "" for any other cause.
+        cause: e.g. ``pipeline ended``, if a process of the run had ended by itself; `STANDSTILL`, if the program under test did
+            not move any more; "" for any other cause.
     """
 
     error: str = ""
@@ -104,6 +106,8 @@ def _cause(error: BaseException) -> str:
     """Return `Failed.cause` of an error, or of the error that caused it."""
     if isinstance(error, ProcessEndedError):
         return f"{error.process} ended"
+    if isinstance(error, StandstillError):
+        return STANDSTILL
     return _cause(error.__cause__) if error.__cause__ else ""
 
 

@@ -159,9 +159,9 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
     reason = "the pipeline to reach the end of its source"
     try:
         unanswered = (KafkaException,)  # a broker that does not answer now may answer later
-        clock.wait_until(
-            drained, within_s=plan.drains_within_s, reason=reason, ignore=unanswered, seen=seen, left=lambda: ends.to_do(last)
-        )
+        within_s, left = plan.drains_within_s, lambda: ends.to_do(last)
+        with standstill.reported_once():
+            clock.wait_until(drained, within_s=within_s, reason=reason, ignore=unanswered, seen=seen, left=left)
     except InconclusiveError:  # the pipeline has ended, which a scenario may expect; a loader must not
         _require_all_loaded(plan, history, processes)
         raise

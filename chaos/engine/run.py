@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import processes, signals
-from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
+from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, StandstillError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.contract.base import CHECKPOINT
@@ -153,7 +153,7 @@ def _come_to_rest(
 
 def _stands_still(failed: list[ChaosError]) -> bool:
     """Whether a phase ended because nothing moved: the next one would wait for the same."""
-    return any(isinstance(error, standstill.StandstillError) for error in failed)
+    return any(isinstance(error, StandstillError) for error in failed)
 
 
 def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: Positions | None) -> FaultContext:

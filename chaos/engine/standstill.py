@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 
 from chaos.cluster.kafka import Kafka
-from chaos.common.errors import DeadlineError
+from chaos.common.errors import DeadlineError, StandstillError
 from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.engine.ends import Ends, Positions, lag, told
 from chaos.engine.processes import RunProcesses
 from chaos.engine.run_plan import RunPlan
-
-
-class StandstillError(DeadlineError):
-    """Nothing moves, so no later phase waits for it again."""
 
 
 @contextmanager

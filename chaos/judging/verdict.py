@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.common.events import (
+    STANDSTILL,
     EventValue,
     FaultStep,
     FaultTriggered,
@@ -120,7 +121,8 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
         excused |= {name for name, story in told.items() if _has_ended_healed(story, scenario.ends)}
     by_error = _phases_by_error(phase_errors)
     as_expected = {failed.error for _, failed in of_type(events, PhaseFailed) if scenario.ends and failed.says(scenario.ends)}
-    problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected]
+    stood_still = _predicted_standstills(scenario, events)
+    problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected | stood_still]
     if scenario.ends and not as_expected:
         problems.append(f"the scenario expects that the pipeline ends with {scenario.ends!r}, but it did not")
     problems += _less_than_declared(scenario, findings)
@@ -143,6 +145,13 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
     verdict = max([floor, *map(expectations.outcome, findings)])
     return Judgement(verdict, expectations, tuple(problems), phase_errors, told, fault_problems, not_sent)
+
+
+def _predicted_standstills(scenario: "Scenario", events: Sequence[Event]) -> set[str]:
+    """Return the errors of phases that waited in vain for a program that should not move; `progress` says whether it did."""
+    if "no recovery" not in scenario.exactly.get(PROGRESS, {}):
+        return set()
+    return {failed.error for _, failed in of_type(events, PhaseFailed) if failed.cause == STANDSTILL}
 
 
 def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> Iterator[str]:

@@ -138,6 +138,8 @@ def _records(axes: Axes, report: Report, events: Sequence[Event], clock: RunCloc
     samples = of_type(events, ProgressSampled)
     times = [clock.s(event.time_ms) for event, _ in samples]
     written, committed = [sample.written for _, sample in samples], [sample.committed for _, sample in samples]
+    if samples:  # nothing is sampled while nothing moves
+        times, written, committed = [*times, clock.span_s], [*written, written[-1]], [*committed, committed[-1]]
     for name, counts, colour, dashes in (("written", written, _SKY, "--"), ("committed", committed, _BLUE, "-")):
         axes.plot(times, counts, color=colour, linestyle=dashes, linewidth=1.8, label=name, drawstyle="steps-post")
     axes.axhline(report.records, color=_PALE, linewidth=0.7, linestyle=":")

@@ -112,7 +112,8 @@ class Scenario(Declared):
     """``valid``; ``not_sent``, if the client never sends the request of the trigger; or, for single verifiers, ``valid``,
     ``invalid`` (a control: an anomaly must be found), or the exact count of each anomaly, without any other, e.g.
     ``{duplicates: {duplicate: 1}}``. If the fault cannot be aimed that exactly, write a range, ``100..400``, or ``100..`` for
-    at least 100; ``some`` means once or more, whatever else that verifier finds.
+    at least 100; ``some`` means once or more, whatever else that verifier finds. If ``progress`` is expected to find ``no
+    recovery``, the run may stand still until its end; leave out the verifiers that cannot be sure then, e.g. ``gaps``.
     """
     ends: Reason | None = None
     """the pipeline must end by itself, and its error or the last line of its log must contain this text."""

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from chaos.common import events
-from chaos.common.errors import InjectionError, ProcessEndedError
+from chaos.common.errors import DeadlineError, InjectionError, ProcessEndedError, StandstillError
 from chaos.common.events import (
     TYPES,
     FaultFailed,
@@ -95,3 +95,10 @@ def test_the_end_of_the_pipeline_is_the_cause_of_what_failed_by_it():
     failed = [PhaseFailed.by("heal", error) for error in (ended, again, InjectionError("no"))]
     assert [one.cause for one in failed] == ["pipeline ended"] * 2 + [""]
     assert failed[1].error == "InjectionError: it was not started again"
+
+
+def test_a_standstill_is_a_cause_and_any_other_deadline_is_none():
+    """A cluster that is not healthy again says nothing about the program under test."""
+    errors = StandstillError("waited 60 s for output"), DeadlineError("waited 60 s for the brokers")
+
+    assert [PhaseFailed.by("heal", error).cause for error in errors] == ["standstill", ""]

@@ -4,11 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from chaos.common.errors import DeadlineError
+from chaos.common.errors import DeadlineError, StandstillError
 from chaos.common.events import PhaseBegan, PhaseFailed
 from chaos.common.history import of_type
 from chaos.engine import run
-from chaos.engine.standstill import StandstillError
 
 STILL = StandstillError("waited 60 s for output")
 

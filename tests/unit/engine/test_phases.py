@@ -9,13 +9,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
-from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.errors import DeadlineError, InconclusiveError, StandstillError
 from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProcessReport, ProgressSampled
 from chaos.contract.base import Topic, Topics
 from chaos.engine import phases, triggers
 from chaos.engine import run_plan as plans
 from chaos.engine.pipelines import topics_of
-from chaos.engine.standstill import StandstillError
 from chaos.scenario.model import Scenario
 from tests import deployed
 from tests.unit.engine.played import TOPICS_OF_PIPELINE, FakeEnds, FakeManagedProcess, run_plan, run_processes

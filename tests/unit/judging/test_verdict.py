@@ -434,6 +434,30 @@ def test_the_end_of_a_pipeline_excuses_no_record():
     assert lost.verdict is Verdict.INVALID
 
 
+STUCK = ("runner", "fail", "phase", {"phase": "heal", "error": "StandstillError: waited 60 s", "cause": "standstill"})
+
+
+def stuck(expect, line=STUCK, **counts):
+    """The verdict of a run that stood still until its end, and what `progress` counted."""
+    found = Finding(
+        "progress", "sink", Verdict.INVALID if any(counts.values()) else Verdict.VALID, sum(counts.values()), 1, counts
+    )
+    return judged((*GOOD, line), (*findings(), found), expect=expect).verdict
+
+
+def test_a_standstill_that_is_predicted_is_no_problem():
+    """Only if `progress` finds it, and only for the output: brokers that do not come back are another matter."""
+    predicted = {"progress": {"no recovery": 1}}
+    unhealthy = (*STUCK[:3], {"phase": "heal", "error": "DeadlineError: waited 60 s for the brokers", "cause": ""})
+
+    assert stuck(predicted, **{"no recovery": 1}) is Verdict.VALID
+    assert stuck(predicted, **{"no recovery": 0}) is Verdict.INVALID
+    assert stuck(predicted, **{"no recovery": 1, "blocked": 1}) is Verdict.INVALID
+    assert stuck(predicted, unhealthy, **{"no recovery": 1}) is Verdict.UNKNOWN
+    assert stuck("valid", **{"no recovery": 1}) is Verdict.INVALID
+    assert stuck({"progress": {"blocked": 1}}, blocked=1) is Verdict.UNKNOWN
+
+
 @pytest.mark.parametrize(
     ("proved", "error", "verdict"),
     [

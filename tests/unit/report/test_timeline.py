@@ -6,6 +6,7 @@ import pytest
 
 from chaos.report.formatting import phrases
 from chaos.report.model import Report
+from chaos.report.run_clock import RunClock
 from chaos.report.timeline import _figure, draw
 from tests.unit.report.conftest import Fabricated
 
@@ -34,6 +35,15 @@ def test_the_same_run_gives_the_same_picture(run: Fabricated) -> None:
 
     assert draw(run.report(), run.events(), run.folder)[0].read_text(encoding="utf-8") == first
     assert not re.search(r"<dc:date>", first)
+
+
+def test_the_records_of_an_output_that_stands_still_are_drawn_to_the_end(run: Fabricated) -> None:
+    """Nothing is sampled while nothing moves, and a line that ends early looks like a run that ended."""
+    report = run.report()
+    upper = _figure(report, run.events()).axes[0]
+
+    ends = {line.get_label(): float(np.asarray(line.get_xdata())[-1]) for line in upper.lines}
+    assert ends["committed"] == ends["written"] == RunClock.of(report, run.events()).span_s
 
 
 def test_faults_phases_and_verdict_are_named(run: Fabricated) -> None:
