@@ -15,6 +15,8 @@ A secret text is handed on in memory, since neither a command line nor a file ma
 has it, and `IN_MEMORY` in its words becomes the path of a file that only the copies can read, and that ends with the last one.
 
 The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): a copy that went on alone would be a second pipeline.
+So would a program that a copy has started, and that did not end with it: ``go run`` and ``sh`` do not hand SIGTERM on. Such
+orphans become children of this process (``PR_SET_CHILD_SUBREAPER``), and get SIGTERM after the copies.
 """
 
 import argparse
@@ -26,18 +28,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+
+import psutil
 
 from chaos.common.clock import monotonic_s
 from chaos.common.messages import state
-from chaos.common.signals import die_with_parent
+from chaos.common.signals import adopt_orphans, die_with_parent
 from chaos.contract.variables import of_program
 
 IN_MEMORY = "{in_memory}"
 _AGAIN_S = 1.0
 _TURN_S = 0.5
 _STOP_WITHIN_S = 5.0
+_ORPHANS_WITHIN_S = 2.0
 
 
 @dataclass(slots=True)
@@ -102,13 +107,16 @@ def main() -> None:
     """Run the copies until told to stop, or until one died too often."""
     signals: list[int] = []
     arguments = _parsed()
+    adopt_orphans()
     with _woken(signals) as wait:
         rules = Rules(arguments.restarts, arguments.repeat, arguments.says_started, arguments.folder or None)
         commands, files = json.loads(arguments.copies), list[int]()
         if arguments.in_memory:
             files.append(_in_memory(os.environ.pop(arguments.in_memory)))
             commands = [[word.replace(IN_MEMORY, f"/proc/self/fd/{files[0]}") for word in argv] for argv in commands]
-        sys.exit(supervise(commands, rules, signals, wait, files))
+        code = supervise(commands, rules, signals, wait, files)
+        _end_orphans()
+        sys.exit(code)
 
 
 def supervise(
@@ -191,6 +199,16 @@ def _end(copies: Sequence[Copy]) -> None:
             killed.append(copy.number)
     if killed:
         _say("killed", copies=killed)
+
+
+def _end_orphans() -> None:
+    """Send SIGTERM to all that the copies left behind, and SIGKILL to those that take too long."""
+    orphans = psutil.Process().children(recursive=True)
+    for send in (psutil.Process.terminate, psutil.Process.kill):
+        for one in orphans:
+            with suppress(psutil.NoSuchProcess):
+                send(one)
+        _, orphans = psutil.wait_procs(orphans, timeout=_ORPHANS_WITHIN_S)
 
 
 @contextmanager

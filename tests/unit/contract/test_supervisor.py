@@ -10,9 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
+from chaos.common import clock
 from chaos.contract.variables import held_back
 
 FOR_EVER = "while :; do sleep 0.1; done"
+A_MINUTE = "for _ in $(seq 600); do sleep 0.1; done"
 COUNT = "echo >> runs; runs=$(wc -l < runs)"
 
 
@@ -90,6 +92,21 @@ def test_it_hands_on_sigterm_and_ends_with_success(supervise):
     assert [message["supervisor"] for message in supervisor.rest()] == ["stopped"]
     assert supervisor.process.wait(120) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+@pytest.mark.parametrize("ends", ["trap 'echo ended >> orphan; exit' TERM", "trap '' TERM"], ids=["gently", "deaf"])
+def test_what_a_copy_leaves_behind_is_told_to_end_too(supervise, tmp_path, ends):
+    """A wrapper such as `go run` dies of SIGTERM alone; its program would go on as a second pipeline."""
+    (tmp_path / "orphan.sh").write_text(f"{ends}\necho $$ > orphan.new && mv orphan.new orphan\n{A_MINUTE}\n", encoding="utf-8")
+    supervisor = supervise("sh orphan.sh & wait")
+    clock.wait_until((tmp_path / "orphan").exists, within_s=60, reason="the orphan to begin")
+    pid = int((tmp_path / "orphan").read_text(encoding="utf-8"))
+
+    supervisor.process.terminate()
+
+    assert supervisor.process.wait(120) == 0
+    assert not psutil.pid_exists(pid)
+    assert ("ended" in (tmp_path / "orphan").read_text(encoding="utf-8")) == ("exit" in ends)
 
 
 def test_it_says_which_copies_did_not_end_when_told_to(supervise):
