@@ -21,7 +21,8 @@ from chaos.runtime.base import Process, ProcessSpec, Runtime
 _OUTSIDE = "OUTSIDE"
 CLUSTER_ID = base64.urlsafe_b64encode(b"chaos-cluster-01").decode().rstrip("=")
 
-# Shorter than Kafka's defaults: minutes in production are seconds here.
+# Shorter than Kafka's defaults: minutes in production are seconds here. But a broker that is started again on a busy machine
+# may take longer than a minute to find the controller, and would end by itself.
 _SETTINGS = """\
 process.roles=broker,controller
 controller.listener.names=CONTROLLER
@@ -37,6 +38,7 @@ share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=1000
+initial.broker.registration.timeout.ms=600000
 replica.lag.time.max.ms=5000
 transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 unclean.leader.election.enable=false
