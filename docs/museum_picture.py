@@ -85,8 +85,9 @@ def draw_records(axes: Axes, report: Report, events: list[Event], clock: RunCloc
     step_s = clock.span_s / SAMPLES
     last = {int(clock.s(event.time_ms) / step_s): (event, sample) for event, sample in of_type(events, ProgressSampled)}
     samples = list(last.values())
-    samples += samples[-1:]  # nothing is sampled while nothing moves
-    times = [*(clock.s(event.time_ms) for event, _ in last.values()), clock.span_s][: len(samples)]
+    times = [clock.s(event.time_ms) for event, _ in samples]
+    if samples:  # nothing is sampled while nothing moves
+        times, samples = [*times, clock.span_s], [*samples, samples[-1]]
     for name, label, dashes in CURVES:
         counts = [getattr(sample, name) for _, sample in samples]
         axes.plot(times, counts, color=PALETTE[name][0], linestyle=dashes, linewidth=1.8, label=label, drawstyle="steps-post")

@@ -16,7 +16,7 @@ has it, and `IN_MEMORY` in its words becomes the path of a file that only the co
 
 The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): a copy that went on alone would be a second pipeline.
 So would a program that a copy has started, and that did not end with it: ``go run`` and ``sh`` do not hand SIGTERM on. Such
-orphans become children of this process (``PR_SET_CHILD_SUBREAPER``), and get SIGTERM after the copies.
+orphans become children of this process (``PR_SET_CHILD_SUBREAPER``), and get SIGTERM and five seconds after the copies.
 """
 
 import argparse
@@ -41,8 +41,7 @@ from chaos.contract.variables import of_program
 IN_MEMORY = "{in_memory}"
 _AGAIN_S = 1.0
 _TURN_S = 0.5
-_STOP_WITHIN_S = 5.0
-_ORPHANS_WITHIN_S = 2.0
+_STOP_WITHIN_S = 5.0  # copies, and then what they leave behind
 
 
 @dataclass(slots=True)
@@ -208,7 +207,7 @@ def _end_orphans() -> None:
         for one in orphans:
             with suppress(psutil.NoSuchProcess):
                 send(one)
-        _, orphans = psutil.wait_procs(orphans, timeout=_ORPHANS_WITHIN_S)
+        _, orphans = psutil.wait_procs(orphans, timeout=_STOP_WITHIN_S)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from chaos.runtime.base import Process, Runtime
 
 _SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
+_STOPS_WITHIN_S = 12.0  # its supervisor waits five seconds for its copies, and five for what they leave behind
 _ERRORS_AT_MOST = 3
 
 
@@ -246,7 +247,7 @@ class ManagedProcess:
     def stop(self) -> None:
         """End the process, and read its last messages."""
         for one in (*self._beside, self._instance):
-            one.process.stop(within_s=8)
+            one.process.stop(within_s=_STOPS_WITHIN_S)
         self.listen()
 
     def kill(self) -> None:

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.integration
 
 SINK = Topic("counted-sink", 1)
 FOR_S = 8.0  # longer than a reader may be behind before it counts as late
+ABORTED = 30  # at least, however slow the machine is
 
 
 def test_transactions_that_are_aborted_are_never_counted(system):
@@ -25,7 +26,7 @@ def test_transactions_that_are_aborted_are_never_counted(system):
         clock.wait_until(lambda: look(system, counting)[1] == 100, within_s=60, reason="the records to be counted")
 
         looks, until_s = [], clock.monotonic_s() + FOR_S
-        while clock.monotonic_s() < until_s:
+        while clock.monotonic_s() < until_s or len(looks) < ABORTED:
             write(producer, 1)
             producer.abort_transaction(60)
             looks.append(look(system, counting))
@@ -33,7 +34,7 @@ def test_transactions_that_are_aborted_are_never_counted(system):
         counting.close()
         system.kafka.delete([SINK.name])
 
-    assert looks[-1][0] > 150, "transactions were aborted"
+    assert looks[-1][0] > 150, "their rows and markers take offsets"
     assert {counted for _, counted in looks} == {100}
 
 
