@@ -3,7 +3,7 @@
 All requests use a listener that no fault touches.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -49,6 +49,7 @@ _SERVER_S = 10
 _SETTLE_S = 15.0
 _LEAVE_WITHIN_S = 60.0
 _ANSWERED_WITHIN_S = 60.0
+_KNOWN_WITHIN_S = 60.0
 _OFFSETS_WITHIN_S = 30.0
 _CHANGED_WITHIN_S = 10.0
 _WARM_UP = "chaos-warm-up"
@@ -98,14 +99,30 @@ class Cluster:
 
     def answers(self, number: int) -> bool:
         """Whether a broker answers a request; an open port alone does not prove that it serves."""
-        address = self.brokers[number]
-        if not self.options.get("security.protocol", "").upper().endswith("SSL"):
-            return protocol.answers(address)
+        if not self._security.endswith("SSL"):
+            return protocol.answers(self.brokers[number])
+        return self._topics_of(number) is not None
+
+    def knows(self, number: int, topics: Sequence[str]) -> bool:
+        """Whether a broker knows these topics: each hears of a new one from the controller, some time after the others.
+
+        A group's coordinator refuses positions in topics that it does not know.
+        """
+        if self._security == "PLAINTEXT":
+            return protocol.knows(self.brokers[number], topics)
+        there = self._topics_of(number)
+        return there is not None and there.issuperset(topics)
+
+    @property
+    def _security(self) -> str:
+        return self.options.get("security.protocol", "PLAINTEXT").upper()
+
+    def _topics_of(self, number: int) -> set[str] | None:
+        """Return the topics that a broker knows; None if it does not answer. A new client asks the broker that it is given."""
         try:
-            self.client(joined([address])).list_topics(timeout=_ANSWER_S)
+            return set(self.client(joined([self.brokers[number]])).list_topics(timeout=_ANSWER_S).topics)
         except KafkaException:
-            return False
-        return True
+            return None
 
     def watched(self, topic: str) -> bool:
         """Whether the health of a topic matters to a run: our own topics, and those of transactions and groups."""
@@ -350,7 +367,9 @@ class Kafka:
     def create(
         self, topics: Iterable[str], partitions: int, config: Mapping[str, str] | None = None, *, validate_only: bool = False
     ) -> None:
-        """Create topics, and return when every replica is in sync. A request without an answer is repeated.
+        """Create topics, and return when every broker knows them, and every replica is in sync.
+
+        A request without an answer is repeated.
 
         Partition p is led by broker p + 1 (from the first again when there are fewer): Kafka's own choice is a random one.
 
@@ -361,7 +380,8 @@ class Kafka:
         Raises:
             ForeignNameError: one of them is not ours.
             KafkaException: the cluster refuses.
-            DeadlineError: it does not answer; where they are only checked, that is a KafkaException.
+            DeadlineError: it does not answer, or a broker does not hear of them; where they are only checked, an answer that is
+                missing is a KafkaException.
         """
         names, copies = self.cluster.mine(topics), range(self.cluster.replication)
         placed: Any = [
@@ -381,6 +401,17 @@ class Kafka:
             self._asked(lambda admin: _settle(admin.create_topics(wanted, operation_timeout=_SERVER_S), there))
 
         _until_answered(create, f"the topics {', '.join(names)} to be created")
+
+        def not_told() -> list[int]:
+            return [number for number in self.broker_ids if not self.cluster.knows(number, names)]
+
+        clock.wait_until(
+            lambda: not not_told(),
+            within_s=_KNOWN_WITHIN_S,
+            reason=f"all brokers to know {', '.join(names)}",
+            every_s=0.1,
+            seen=not_told,
+        )
         self.wait_until_healthy()
 
     def delete(self, topics: Iterable[str]) -> None:

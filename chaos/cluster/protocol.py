@@ -42,7 +42,7 @@ with warnings.catch_warnings():
         ListTransactionsRequest,
     )
     from kafka.protocol.consumer import FetchRequest, LeaveGroupRequest
-    from kafka.protocol.metadata import ApiVersionsRequest
+    from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.memory_records import MemoryRecords
 
@@ -91,6 +91,16 @@ def answers(address: Address, within_s: float = 2.0) -> bool:
     except OSError:
         return False
     return True
+
+
+def knows(address: Address, topics: Iterable[str], within_s: float = 2.0) -> bool:
+    """Whether a broker answers, and knows these topics and their leaders; one that it does not know is not made."""
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    try:
+        answer = _ask(address, MetadataRequest(version=4, topics=wanted, allow_auto_topic_creation=False), within_s)
+    except OSError:
+        return False
+    return not any(one.error_code for topic in answer.topics for one in (topic, *topic.partitions))
 
 
 def refused(address: Address, within_s: float = 2.0) -> bool:

@@ -14,7 +14,7 @@ from verifiers.commits import Commits
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-TOPIC = "groups"
+TOPIC, NOWHERE = "groups", "groups-nowhere"
 NAMES = [f"{name}-{number}" for name in ("group", "copier") for number in range(8)]  # the hashes of copier-… are below 0
 
 
@@ -34,6 +34,15 @@ def commit(kafka, group, *positions, partition=0):
     with consumer(kafka, group) as member:
         for position in positions:
             member.commit(offsets=[TopicPartition(TOPIC, partition, position)], asynchronous=False)
+
+
+def test_a_topic_that_is_made_is_known_to_every_broker(kafka):
+    """To each of them, whoever was asked to make it; and to ask for one that nobody made does not make it."""
+    knows = kafka.cluster.knows
+
+    assert [knows(number, [TOPIC]) for number in kafka.broker_ids] == [True, True, True]
+    assert [knows(number, [TOPIC, NOWHERE]) for number in kafka.broker_ids] == [False, False, False]
+    assert NOWHERE not in kafka.admin.list_topics(timeout=60).topics
 
 
 def test_coordinators_are_where_kafka_has_them(kafka):

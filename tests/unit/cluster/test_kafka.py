@@ -1,7 +1,7 @@
 """Questions to a broken cluster, and the names that they touch; an admin client plays the cluster."""
 
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +32,21 @@ class Played(Cluster):
 
     def answers(self, number):
         return number != 4
+
+    def knows(self, number, topics):
+        return number in self.brokers and all(topics)
+
+
+@dataclass(frozen=True)
+class Hearing(Played):
+    """A cluster whose second broker hears of topics when it has been asked some times."""
+
+    asked: list[int] = field(default_factory=list)
+    deaf: int = 3
+
+    def knows(self, number, topics):
+        self.asked.append(number)
+        return all(topics) and (number != 4 or self.asked.count(4) > self.deaf)
 
 
 def kafka(admin, brokers=BROKERS, prefix="chaos-a-", started=None):
@@ -180,6 +195,7 @@ class Busy:
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(kafka_module, "_ANSWERED_WITHIN_S", 1.0)
+    monkeypatch.setattr(kafka_module, "_KNOWN_WITHIN_S", 1.0)
     monkeypatch.setattr("chaos.common.clock.time.sleep", lambda _seconds: None)
     monkeypatch.setattr(Kafka, "wait_until_healthy", lambda _self: None)
 
@@ -195,6 +211,24 @@ def test_topics_are_made_though_an_answer_does_not_come(code):
     assert busy.made == {"chaos-a-1", "chaos-a-2"}
     with pytest.raises(KafkaException):
         kafka(busy).create(["chaos-a-1"], 1)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_topics_are_made_when_every_broker_knows_them():
+    """A coordinator that does not would refuse the first positions of a group, and its program would seem to be wrong."""
+    cluster = Hearing(BROKERS, "chaos-a-", 2, admin=Busy(0))
+
+    Kafka(cluster, Brokers(None)).create(["chaos-a-1"], 1)
+
+    assert cluster.asked.count(4) == 4
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_broker_that_never_hears_of_topics_is_named():
+    deaf = Hearing(BROKERS, "chaos-a-", 2, admin=Busy(0), deaf=10**9)
+
+    with pytest.raises(DeadlineError, match=r"all brokers to know chaos-a-1.*\[4\]"):
+        Kafka(deaf, Brokers(None)).create(["chaos-a-1"], 1)
 
 
 @pytest.mark.usefixtures("impatient")
