@@ -61,7 +61,7 @@ REPORTS = {
         {**RIGHT, "problem": "no answer", "reached": None},
         "its audit judged nothing (no answer); name the report of an audit",
     ),
-    "transactions": ({**RIGHT, "reached": None}, " not one of topics by a --model; "),
+    "transactions": ({**RIGHT, "reached": None}, "its audit was not one of topics by a --model; "),
     "version": ({**RIGHT, "reached": {"version": 2}}, "another version of chaos wrote it; audit everything once"),
     "others": (
         {**RIGHT, "reached": {"version": 1, "asked": {**SHARED, "--source": ["c", "d"]}}},
