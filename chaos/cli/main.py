@@ -303,15 +303,15 @@ def table(
     markdown: Annotated[bool, typer.Option("--markdown", help="for a page, e.g. the summary of a CI job")] = False,
 ) -> None:
     """Show the verdict of every run in a folder, which may hold runs of several machines."""
-    from chaos.report import summary  # noqa: PLC0415
+    from chaos.report import coverage, summary  # noqa: PLC0415
     from chaos.report.model import reports_in  # noqa: PLC0415
 
     reports, cut_short = reports_in(runs)
     if markdown:
-        typer.echo("\n\n".join(filter(None, (summary.coverage_markdown(reports), summary.markdown(reports, cut_short)))))
+        typer.echo("\n\n".join(filter(None, (coverage.markdown(reports), summary.markdown(reports, cut_short)))))
         return
     width = shutil.get_terminal_size((120, 24)).columns
-    tables = (summary.summary_table(reports, width), *summary.coverage_tables(reports, width))
+    tables = (summary.summary_table(reports, width), *coverage.tables(reports, width))
     typer.echo(summary.as_text(*tables, width=width, colour=sys.stdout.isatty()))
     for folder in cut_short:
         typer.echo(f"{folder} has no report: the run was interrupted, or is still running")

@@ -30,7 +30,7 @@ from chaos.engine.workload_rows import made_beforehand, with_rows
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
 from chaos.judging.findings_file import load_findings
-from chaos.report import summary
+from chaos.report import coverage
 from chaos.report.failure_text import explain
 from chaos.report.model import Report, build
 from chaos.runtime.capabilities import Capability
@@ -225,7 +225,7 @@ class Session:
     def write_coverage(self) -> Path:
         """Write the outcomes of all cases of matrices as JSON, and return the file."""
         path = self._runs / f"{files.stamp()}-coverage.json"
-        files.write_atomically(path, json.dumps(summary.coverage_json(self.reports), indent=1))
+        files.write_atomically(path, json.dumps(coverage.as_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

@@ -24,7 +24,7 @@ from chaos.external.declaration import External
 from chaos.pytest_plugin import pages, scenario_item
 from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
 from chaos.pytest_plugin.selection import is_driven, is_selected
-from chaos.report import summary, terminal
+from chaos.report import coverage, summary, terminal
 from chaos.runtime.capabilities import EXTERNAL
 from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
@@ -176,7 +176,7 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", exitsta
     width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
     table = summary.summary_table(session.reports, width)
     costs = summary.costs(session.reports, session.environment.ups_s, session.total_s())
-    matrices = summary.coverage_tables(session.reports, width)
+    matrices = coverage.tables(session.reports, width)
     terminalreporter.write(summary.as_text(table, *matrices, costs, width=width, colour=colour))
     if matrices:
         terminalreporter.write_line(f"coverage: {session.write_coverage()}")

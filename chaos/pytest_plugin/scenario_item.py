@@ -17,7 +17,7 @@ import pytest
 from chaos.common.history import load
 from chaos.engine.session import Outcome, Session
 from chaos.pytest_plugin import pages
-from chaos.report import allure, summary
+from chaos.report import allure, coverage, summary
 from chaos.report.terminal import Live
 from chaos.runtime.capabilities import RUNTIMES
 from chaos.scenario.load import ScenarioFile
@@ -86,7 +86,7 @@ def report(outcome: Outcome, session: Session, config: pytest.Config, *, is_last
     pages.write_run(of_run, config)  # after the files that it shows, and before it is attached
     pages.write_session(session, config)
     allure.render(of_run, events, session.logs(of_run.run_dir))
-    tables = summary.coverage_tables(session.reports, _WIDTH)
+    tables = coverage.tables(session.reports, _WIDTH)
     if is_last and tables:
         allure.attach_text("coverage", summary.as_text(*tables, width=_WIDTH, colour=False))
     _write_beside_results(config, of_run.run_dir)

@@ -3,11 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 
 from chaos.report.conformance import OUTCOMES, VALID, Cell, Result, page_beside
-from chaos.report.formatting import day
+from chaos.report.formatting import day, in_cell
 from chaos.report.html.addresses import address
 
 _TITLE = "Conformance of Kafka clients"
@@ -72,13 +71,13 @@ def _counted(client: str, table: Iterable[Cell], outcomes: Iterable[str]) -> lis
     own = [cell for cell in table if cell.case.client == client]
     counts = Counter(cell.outcome for cell in own)
     versions = sorted({cell.result.version for cell in own if cell.result})
-    return [client, ", ".join(map(_marked, versions)), *(str(counts[outcome] or "") for outcome in outcomes)]
+    return [client, ", ".join(map(in_cell, versions)), *(str(counts[outcome] or "") for outcome in outcomes)]
 
 
 def _crossed(axes: Sequence[str], clients: Sequence[str], own: Sequence[Cell], page: Path) -> list[str]:
     there = {(cell.case.row, cell.case.client): cell for cell in own}
     rows = [
-        [*map(_marked, row), *(_linked(there.get((row, client)), page) for client in clients)]
+        [*map(in_cell, row), *(_linked(there.get((row, client)), page) for client in clients)]
         for row in dict.fromkeys(cell.case.row for cell in own)
     ]
     return _drawn([*axes, *clients], rows)
@@ -91,7 +90,7 @@ def _drawn(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def _linked(cell: Cell | None, page: Path) -> str:
     if cell is None:
         return ""
-    text = _marked(cell.text)
+    text = in_cell(cell.text)
     if cell.result is None:
         return text
     return f"[{f'**{text}**' if cell.result.is_red else text}]({_target(cell, cell.result, page)})"
@@ -112,7 +111,7 @@ def _reasons(own: Iterable[Cell]) -> Iterator[str]:
     if reasons:
         yield ""
     for why, places in reasons.items():
-        yield f"* {_marked('; '.join(places))}: {_marked(why)}"
+        yield f"* {in_cell('; '.join(places))}: {in_cell(why)}"
 
 
 # of a client ----------------------------------------------------------------------------------------------------------
@@ -129,9 +128,9 @@ def _entries(client: str, own: Sequence[Cell], page: Path) -> Iterator[str]:
 
 
 def _entry(cell: Cell, result: Result) -> Iterator[str]:
-    yield from ("", f"## {_marked(_name(cell))}", "")
+    yield from ("", f"## {in_cell(_name(cell))}", "")
     began = "" if result.began_ms is None else f", {day(result.began_ms)}"
-    yield f"**{_marked(result.text)}**, {_marked(result.version)}{began}: `{result.replay}`"
+    yield f"**{in_cell(result.text)}**, {in_cell(result.version)}{began}: `{result.replay}`"
     if result.outcome != VALID and result.story:
         yield from ("", "```text", *result.story, "```")
 
@@ -143,8 +142,3 @@ def _name(cell: Cell) -> str:
 def _anchor(heading: str) -> str:
     """As a code host and the site make it of a heading."""
     return _NO_LETTER.sub("", heading.lower()).replace(" ", "-")
-
-
-def _marked(text: str) -> str:
-    """Escape a text for a cell of a Markdown table."""
-    return escape(text, quote=False).replace("|", "\\|")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chaos.common.errors import one_line
@@ -38,6 +39,11 @@ def moment(time_ms: int) -> str:
 def day(time_ms: int) -> str:
     """The date in UTC: ``2026-11-21``."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d}"
+
+
+def in_cell(text: str) -> str:
+    """Escape a text for a cell of a Markdown table: no tags of HTML, and no further cell."""
+    return escape(text, quote=False).replace("|", "\\|")
 
 
 def facts(proof: Mapping[str, Any], limit: int = 160) -> str:

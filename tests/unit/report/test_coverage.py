@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chaos.report import summary
+from chaos.report import coverage
+from chaos.report.model import Report
 from chaos.report.summary import as_text
 from tests.unit.report.conftest import Fabricated
 from verifiers.base import Verdict
@@ -54,9 +55,9 @@ def told(markdown: str) -> Counter[str]:
 def test_every_run_is_told(run: Fabricated, runs) -> None:
     """Matrices whose axes have the same names, cases that are there twice, and repeats."""
     reports = reports_of(run, runs)
-    markdown = summary.coverage_markdown(reports)
+    markdown = coverage.markdown(reports)
 
-    assert told(markdown) == Counter(map(summary._verdict, reports))
+    assert told(markdown) == Counter(map(coverage._verdict, reports))
 
 
 @given(runs=RUNS.filter(lambda runs: any(verdict is Verdict.INVALID for _, _, _, verdict, _ in runs)))
@@ -64,7 +65,7 @@ def test_every_run_is_told(run: Fabricated, runs) -> None:
 def test_no_red_cell_is_dropped(run: Fabricated, runs) -> None:
     """A cell with an INVALID run begins with it, so that its colour is red."""
     reports = reports_of(run, runs)
-    cells = [cell for line in summary.coverage_markdown(reports).splitlines() for cell in line.strip("| ").split(" | ")]
+    cells = [cell for line in coverage.markdown(reports).splitlines() for cell in line.strip("| ").split(" | ")]
 
     assert any(cell.startswith("INVALID") for cell in cells)
     assert not any(re.match(r"(VALID|UNKNOWN|not sent).*\d INVALID", cell) for cell in cells if "runs:" in cell)
@@ -72,29 +73,64 @@ def test_no_red_cell_is_dropped(run: Fabricated, runs) -> None:
 
 def table(reports) -> list[str]:
     """Its lines."""
-    text = as_text(*summary.coverage_tables(reports, 120), width=120, colour=False).replace("\u00a0", " ")
+    text = as_text(*coverage.tables(reports, 120), width=120, colour=False).replace("\u00a0", " ")
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-def test_two_matrices_with_the_same_axes_and_words_are_two_tables(run: Fabricated) -> None:
-    """The case of the one says nothing of that of the other; each table says whose it is."""
-    good, bad = (
-        run.report(scenario=f"{name}-bad", verdict=verdict, matrix={"copy": "bad"}, recovery_s=None)
-        for name, verdict in (("keyed", Verdict.VALID), ("dense", Verdict.INVALID))
+def pairs(run: Fabricated) -> list[Report]:
+    """A bad and a good version, of two scenarios: the words of the first pair are those of the second."""
+    caught = run.control(scenario="keyed-1-5-0", matrix={"version": "1.5.0"}, recovery_s=7.0)
+    others = [
+        run.report(
+            scenario=f"{name}-{version.replace('.', '-')}", verdict=Verdict.VALID, matrix={"version": version}, recovery_s=None
+        )
+        for name, version in (("keyed", "1.6.0"), ("dense", "1.5.0"), ("dense", "1.6.0"))
+    ]
+    return [caught, *others]
+
+
+def test_matrices_of_one_line_each_share_a_table(run: Fabricated) -> None:
+    """Pairs of a bad and a good version would otherwise be a table each, and a reader would look for the few red ones."""
+    assert [line for line in table(pairs(run)) if set(line) - set("─")] == [
+        "scenario case verdict",
+        "keyed 1.5.0 VALID (caught: duplicate 1 204) 7.0 s",
+        "1.6.0 VALID",
+        "dense 1.5.0 VALID",
+        "1.6.0 VALID",
+        "4 VALID",
+    ]
+
+
+def test_a_line_that_has_no_equal_is_named_too(run: Fabricated) -> None:
+    """Its axes are others than those of the pairs, and it stood in a table without a name."""
+    patched = run.report(
+        scenario="late-3-0-12-patched",
+        verdict=Verdict.VALID,
+        matrix={"version": "3.0.12", "program": "patched"},
+        recovery_s=None,
     )
 
-    lines = table([bad, good])
+    assert "late 3.0.12, patched VALID" in table([*pairs(run), patched])
 
-    assert [line for line in lines if set(line) - set("─")] == [
-        "dense",
-        "bad",
-        "INVALID",
-        "1 INVALID",
-        "keyed",
-        "bad",
-        "VALID",
-        "1 VALID",
+
+def test_a_grid_beside_others_has_its_name_above(run: Fabricated) -> None:
+    """Two sweeps whose axes differ; a sweep that is alone needs no name."""
+    grid = [
+        run.report(
+            scenario=f"sweep-{step}-{fault}", verdict=Verdict.VALID, matrix={"step": step, "fault": fault}, recovery_s=None
+        )
+        for step in ("produce", "end")
+        for fault in ("lost", "late")
     ]
+
+    assert [line for line in table([*pairs(run), *grid]) if set(line) - set("─")][-5:] == [
+        "sweep",
+        "step lost late",
+        "produce VALID VALID",
+        "end VALID VALID",
+        "4 VALID",
+    ]
+    assert "sweep" not in table(grid)
 
 
 def test_matrices_that_share_axes_but_no_case_are_one_table(run: Fabricated) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from rich.console import RenderableType
 
-from chaos.report import summary
+from chaos.report import coverage, summary
 from chaos.report.summary import as_text, costs, summary_table
 from tests.unit.report.conftest import Fabricated
 from verifiers.base import Verdict
@@ -110,7 +110,7 @@ def case(run: Fabricated, *words: str, **changes):
 
 def shown(reports, width=120):
     """The tables as lines without colours."""
-    text = as_text(*summary.coverage_tables(reports, width), width=width, colour=False)
+    text = as_text(*coverage.tables(reports, width), width=width, colour=False)
     return [" ".join(line.replace("\u00a0", " ").split()) for line in text.splitlines() if line.strip()]
 
 
@@ -138,14 +138,14 @@ def test_a_case_that_cannot_happen_is_no_case_that_did_not_trip(run: Fabricated)
     ]
 
     assert "AddOffsetsToTxn lost not sent UNKNOWN" in shown(reports)
-    assert [cell["verdict"] for cell in summary.coverage_json(reports)] == ["NOT SENT", "UNKNOWN"]
+    assert [cell["verdict"] for cell in coverage.as_json(reports)] == ["NOT SENT", "UNKNOWN"]
 
 
 def test_json_has_an_object_for_each_case(run: Fabricated) -> None:
     """Coordinates, scenario, verdict, what was caught, recovery; for a machine that compares nights."""
     control = case(run, "EndTxn", "lost", "app", expect={"duplicates": Verdict.INVALID}, recovery_s=1.2)
 
-    (cell,) = summary.coverage_json([control, run.report()])
+    (cell,) = coverage.as_json([control, run.report()])
 
     assert cell == {
         "step": "EndTxn",
@@ -172,7 +172,7 @@ def test_the_table_of_a_matrix_is_made_for_a_page_too(run: Fabricated) -> None:
     """A README shows what a run said, and nobody copies it by hand."""
     reports = [case(run, "EndTxn", "lost", "app", recovery_s=1.2), case(run, "EndTxn", "a | b", "spark", recovery_s=None)]
 
-    assert summary.coverage_markdown(reports).splitlines() == [
+    assert coverage.markdown(reports).splitlines() == [
         "| step | fault | app | spark |",
         "| --- | --- | --- | --- |",
         "| EndTxn | lost | VALID 1.2\u00a0s |  |",
@@ -180,16 +180,17 @@ def test_the_table_of_a_matrix_is_made_for_a_page_too(run: Fabricated) -> None:
         "",
         "2 VALID",
     ]
-    assert summary.coverage_markdown([run.report()]) == ""
+    assert coverage.markdown([run.report()]) == ""
 
 
 def test_there_is_no_table_without_a_matrix(run: Fabricated) -> None:
     """Ordinary scenarios have their row in the summary."""
-    assert summary.coverage_tables([run.report()], 120) == []
+    assert coverage.tables([run.report()], 120) == []
 
 
 def test_matrices_with_other_axes_have_tables_of_their_own(run: Fabricated) -> None:
     """Their cells have nothing to do with each other."""
+    grid = [case(run, step, "lost", client) for step in ("EndTxn", "Produce") for client in ("app", "spark")]
     other = run.report(verdict=Verdict.VALID, matrix={"delivery": "exactly_once", "fault": "kill"})
 
-    assert len(summary.coverage_tables([case(run, "EndTxn", "lost", "app"), other], 120)) == 2
+    assert len(coverage.tables([*grid, other], 120)) == 2
