@@ -8,6 +8,7 @@ from statistics import median
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -39,7 +40,8 @@ def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
         table.add_column(name, justify="left" if name == "verdict" else "right", no_wrap=True)
     for report in reports:
         said = findings_line(report)
-        first = (report.scenario, said) if wide else (f"{report.scenario}\n  {said}",)
+        below = Padding(Text(said), (0, 0, 0, 2))
+        first = (report.scenario, said) if wide else (Group(Text(report.scenario, overflow="fold"), below),)
         table.add_row(*first, *_row(report))
     return Group(table, *(line for report in reports if report.verdict is not Verdict.VALID for line in _repeat(report)))
 
