@@ -36,8 +36,15 @@ class Hole:
         return self.folder / FILE
 
     def about(self) -> str:
-        """Return the heading of its page."""
-        return (self.folder / "README.md").read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+        """Return the heading of its page.
+
+        Raises:
+            ScenarioError: it has none.
+        """
+        page = self.folder / "README.md"
+        if not page.is_file():
+            raise ScenarioError(f"{page}: there is no such page; write one, whose heading says what the hole is")
+        return page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
 
     def lacking(self) -> str:
         """Return the runtime that its packages need and this machine lacks; "" if none is missing."""

@@ -4,10 +4,12 @@ client.py BOOTSTRAP SOURCE SINK GROUP
 """
 
 import sys
+from contextlib import suppress
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
 
-RECORDS = 100
+RECORDS, PARTITION = 100, 1
 
 
 def main() -> None:
@@ -16,13 +18,14 @@ def main() -> None:
     brokers = bootstrap.split(",")
     of_group = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest", "session_timeout_ms": 60000}
     consumer = KafkaConsumer(source, bootstrap_servers=brokers, **of_group)
-    producer = KafkaProducer(bootstrap_servers=brokers, acks="all")
+    producer = KafkaProducer(bootstrap_servers=brokers, acks="all", enable_idempotence=True)
     while True:
         for records in consumer.poll(timeout_ms=1000, max_records=RECORDS).values():
             for record in records:
-                producer.send(sink, record.value, record.key, partition=0)
+                producer.send(sink, record.value, record.key, partition=PARTITION)
             producer.flush()
-            consumer.commit()
+            with suppress(KafkaError):  # its coordinator may be dead: the next commit will tell
+                consumer.commit()
 
 
 if __name__ == "__main__":

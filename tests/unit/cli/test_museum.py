@@ -53,6 +53,13 @@ def test_the_list_says_what_a_machine_lacks(folder, ran):
     assert ran == []
 
 
+def test_a_hole_without_a_page_is_told(folder):
+    (folder / "two" / "README.md").unlink()
+
+    with raised(ScenarioError, "README.md: there is no such page", hidden={str(folder): "<folder>"}):
+        museum.main(folder, [], only_listed=True, say=lambda _: None)
+
+
 def test_what_cannot_be_shown_is_not_run(folder, ran):
     """It is told; if it is named, it is an error."""
     said: list[str] = []
