@@ -194,7 +194,7 @@ def result(runs: Sequence[tuple[Report, Path]]) -> Result:
         report.scenario,
         _outcome(report, found),
         found,
-        _why(report),
+        _in_run(_why(report), report),
         _client(_values(folder / "scenario.json"), versions),
         {part: str(versions[part]) for part in _PARTS if part in versions},
         restarted=any(code > 0 for code in report.exit_codes),
@@ -202,7 +202,7 @@ def result(runs: Sequence[tuple[Report, Path]]) -> Result:
         began_ms=report.phases[0].start_ms if report.phases else None,
         seed=report.seed,
         replay=report.replay,
-        story=() if report.verdict is Verdict.VALID else tuple(story(report)),
+        story=() if report.verdict is Verdict.VALID else tuple(_in_run(line, report) for line in story(report)),
         page=folder / (PAGE if (folder / PAGE).exists() else FILE),
     )
 
@@ -238,6 +238,11 @@ def _why(report: Report) -> str:
         return ""
     unknown = (f"{one.verifier}: {one.note}" for one in report.findings if one.verdict is Verdict.UNKNOWN)
     return one_line(next(iter(report.problems), "") or next(unknown, "no verifier decided"))
+
+
+def _in_run(text: str, report: Report) -> str:
+    """Name files of a run by their paths within it: a table is read elsewhere."""
+    return text.replace(f"{report.run_dir}/", "")
 
 
 def _client(declared: Mapping[str, Any], versions: Mapping[str, Any]) -> str:

@@ -79,6 +79,16 @@ def test_of_several_runs_the_worst_counts(ran) -> None:
     assert ran("a", *others).text.replace("\u00a0", " ") == "lost 3 (worst of 3)"
 
 
+def test_files_of_a_run_are_named_without_its_folder(ran, run: Fabricated) -> None:
+    """A table is read where the runs are not."""
+    error = f"the pipeline did not start; see {run.folder}/run-a/logs/pipeline.log"
+
+    result = ran("a", verdict=Verdict.UNKNOWN, problems=(error,))
+
+    assert result.why == "the pipeline did not start; see logs/pipeline.log"
+    assert "the pipeline did not start; see logs/pipeline.log" in "\n".join(result.story)
+
+
 @pytest.fixture
 def table(ran, run: Fabricated) -> list[Cell]:
     """Every outcome; one run has a page."""
